@@ -1,0 +1,41 @@
+# Every target brings its own environment: a virtual environment from the pinned constraints.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EXTRAS := train,parquet,zstd,dev
+
+# The work here is many small tensors: more threads than one only get in each other's way.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test check faults bench clean help
+
+help:            ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Recollect needs Python 3.10 or newer, this is {v[0]}.{v[1]}: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	@touch $(STAMP)
+
+demo: $(STAMP)   ## show what this is, in a minute, offline
+	$(BIN)/python examples/store_demo.py
+
+test: $(STAMP)   ## the tests, with the quick part of the fault suite
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## style, types and the order of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+faults: $(STAMP) ## the long part of the fault suite (thousands of kills, minutes)
+	$(BIN)/python -m pytest tests/faults -m "long or not long" -s --timeout 3600
+
+bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
+	$(BIN)/python benchmarks/store.py
+
+clean:           ## remove what the targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

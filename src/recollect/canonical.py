@@ -1,0 +1,56 @@
+"""One spelling for every JSON text and digest that we compare, hash or store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import NoReturn, TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+def canonical_json(value: object) -> str:
+    """Serialise to the one text we use: sorted keys, no spaces, UTF-8 as is, NaN refused."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def strict_json(text: str | bytes) -> Json:
+    """Parse JSON, refusing the non-standard NaN and Infinity that Python would let through."""
+    parsed: Json = json.loads(text, parse_constant=_refuse_constant)
+    return parsed
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def digest(*parts: str | int) -> str:
+    """Hash parts to 32 hex digits; parts are framed by JSON, so ("a", "bc") ≠ ("ab", "c")."""
+    text = canonical_json(list(parts)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def is_plain_json(value: object) -> bool:
+    """Tell whether a value survives a JSON round trip unchanged (no tuples, no NaN, str keys)."""
+    if value is None or isinstance(value, bool | int | str):
+        return not isinstance(value, str) or is_text(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list):
+        return all(is_plain_json(item) for item in value)
+    if isinstance(value, Mapping):
+        return all(isinstance(k, str) and is_text(k) and is_plain_json(v) for k, v in value.items())
+    return False
+
+
+def is_text(value: str) -> bool:
+    """Tell whether a string can be written as UTF-8 (it holds no lone surrogate)."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

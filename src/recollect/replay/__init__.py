@@ -1,0 +1,1 @@
+"""The replay room: deciding what is trained on again. It decides, it never stores."""

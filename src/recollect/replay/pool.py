@@ -1,0 +1,157 @@
+"""The pool: a columnar index, in memory, over the live rows of a store.
+
+Replay weighs and draws from these columns; nothing here reads a trajectory. A row costs about
+70 bytes, and a refresh costs as much as what changed since the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.store.base import StoreReader
+from recollect.store.records import PACK, Columns, Provenance
+from recollect.trajectory import Trajectory
+from recollect.types import RunId, Task, TrajectoryId
+
+_SPARE = 1.25  # growth of the arrays: amortised O(1) appends at a bounded cost in memory
+_FIELDS = ("seq", "pack", "uses", "last_use", "pinned")
+
+
+class Pool:
+    """Live rows of a store as parallel arrays, in order of arrival.
+
+    `refresh` brings it up to date, from whatever process the changes came. Views returned by
+    the properties are valid until the next refresh and must not be written to.
+    """
+
+    def __init__(self, store: StoreReader) -> None:
+        self._store = store
+        self._change: int | None = None
+        self._size = 0
+        self._columns = _empty(0)
+        self.tasks: dict[int, Task] = {}
+        self.runs: dict[int, RunId] = {}
+        self.provenances: dict[int, Provenance] = {}
+        self.refresh()
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def seq(self) -> NDArray[np.int64]:
+        """Order of arrival; names the row towards the store."""
+        return self._columns.seq[: self._size]
+
+    @property
+    def facts(self) -> NDArray[Any]:
+        """Everything that was known when the row was written; fields as in `base.PACK`."""
+        return self._columns.pack[: self._size]
+
+    @property
+    def uses(self) -> NDArray[np.int32]:
+        """How many optimiser steps have applied the row."""
+        return self._columns.uses[: self._size]
+
+    @property
+    def last_use(self) -> NDArray[np.int32]:
+        """The latest such step, -1 for none."""
+        return self._columns.last_use[: self._size]
+
+    @property
+    def pinned(self) -> NDArray[np.bool_]:
+        """Rows that must not be evicted."""
+        return self._columns.pinned[: self._size]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by the columns."""
+        return sum(int(getattr(self._columns, name).nbytes) for name in _FIELDS)
+
+    def ages(self, version: int) -> NDArray[np.int32]:
+        """Age of each row under the given policy version; -1 for rows no policy sampled."""
+        sampled_at = self.facts["version"]
+        return np.where(sampled_at < 0, -1, version - sampled_at).astype(np.int32)
+
+    def trajectories(self, positions: Sequence[int] | NDArray[np.int64]) -> list[Trajectory]:
+        """Read the trajectories at these positions from the store."""
+        return self._store.get(self.ids(positions))
+
+    def ids(self, positions: Sequence[int] | NDArray[np.int64]) -> list[TrajectoryId]:
+        """Name the trajectories at these positions."""
+        return self._store.ids_of([int(self.seq[position]) for position in positions])
+
+    def refresh(self) -> None:
+        """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
+        changes = self._store.changes(self._change)
+        if changes.reset:
+            self._size = 0
+            self._columns = _empty(0)
+        self._remove(changes.gone)
+        for block in changes.added:
+            self._upsert(block)
+        # After the rows: whatever they refer to was committed with them or before.
+        self.tasks = self._store.tasks()
+        self.runs = {number: run.id for number, run in self._store.runs().items()}
+        self.provenances = self._store.provenances()
+        self._change = changes.change
+
+    def _remove(self, gone: NDArray[np.int64]) -> None:
+        if gone.size == 0 or self._size == 0:
+            return
+        keep = ~np.isin(self.seq, gone)
+        kept = int(np.count_nonzero(keep))
+        for name in _FIELDS:
+            column = getattr(self._columns, name)
+            column[:kept] = column[: self._size][keep]
+        self._size = kept
+
+    def _upsert(self, block: Columns) -> None:
+        """Overwrite rows that are known, append the others; `seq` stays ascending."""
+        position = np.searchsorted(self.seq, block.seq)
+        inside = position < self._size
+        known = np.zeros(len(block.seq), dtype=np.bool_)
+        known[inside] = self.seq[position[inside]] == block.seq[inside]
+        for name in _FIELDS:
+            getattr(self._columns, name)[position[known]] = getattr(block, name)[known]
+        new = ~known
+        count = int(np.count_nonzero(new))
+        if count == 0:
+            return
+        self._reserve(self._size + count)
+        for name in _FIELDS:
+            getattr(self._columns, name)[self._size : self._size + count] = getattr(block, name)[
+                new
+            ]
+        in_order = self._size == 0 or block.seq[new][0] > self._columns.seq[self._size - 1]
+        self._size += count
+        if not in_order:
+            self._sort()
+
+    def _reserve(self, size: int) -> None:
+        if size <= len(self._columns.seq):
+            return
+        larger = _empty(max(size, int(len(self._columns.seq) * _SPARE)))
+        for name in _FIELDS:
+            getattr(larger, name)[: self._size] = getattr(self._columns, name)[: self._size]
+        self._columns = larger
+
+    def _sort(self) -> None:
+        """Restore the order after a row came back (unbanned, released, un-evicted by a fence)."""
+        order = np.argsort(self.seq, kind="stable")
+        for name in _FIELDS:
+            column = getattr(self._columns, name)
+            column[: self._size] = column[: self._size][order]
+
+
+def _empty(size: int) -> Columns:
+    return Columns(
+        seq=np.empty(size, dtype=np.int64),
+        pack=np.empty(size, dtype=PACK),
+        uses=np.empty(size, dtype=np.int32),
+        last_use=np.empty(size, dtype=np.int32),
+        pinned=np.empty(size, dtype=np.bool_),
+    )

@@ -1,0 +1,286 @@
+"""Putting one batch into the tables, inside a transaction that the writer holds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from recollect.canonical import canonical_json, digest
+from recollect.errors import StoreConflict, UnknownId
+from recollect.ledger import NoteLink, Run
+from recollect.store import codec
+from recollect.store.records import Batch
+from recollect.store.sqlite import columns, schema, state
+from recollect.store.sqlite.schema import Table, row_crc
+from recollect.trajectory import Trajectory
+from recollect.types import LinkKind, RunId, Task, TaskKey
+
+_TRAJECTORY_COLUMNS = (
+    *schema.TRAJECTORY_FACTS,
+    *("uses", "last_use", "status", "pinned", "changed", "at"),
+)
+_INSERT_TRAJECTORY = (
+    f"INSERT INTO trajectories ({', '.join(_TRAJECTORY_COLUMNS)}) "
+    f"VALUES ({', '.join('?' * len(_TRAJECTORY_COLUMNS))})"
+)
+
+
+class Numbers:
+    """The small numbers that stand for run ids, task keys and fingerprints inside the file."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self.path = path
+        self._known: dict[tuple[str, ...], int] = {}
+
+    def forget(self) -> None:
+        """Drop what was learnt: a rolled-back transaction may have invented some of it."""
+        self._known.clear()
+
+    def run(self, run: RunId) -> int:
+        """Number of a run, which must be stored."""
+        return self._number(("runs", run), "SELECT number FROM runs WHERE id = ?", "run")
+
+    def optional_run(self, run: RunId | None) -> int | None:
+        """Number of a run, None for none."""
+        return None if run is None else self.run(run)
+
+    def task(self, key: TaskKey) -> int:
+        """Number of a task, which must be stored."""
+        return self._number(("tasks", key), "SELECT number FROM tasks WHERE key = ?", "task")
+
+    def provenance(self, facts: tuple[str, str, str], at: float) -> int:
+        """Number of a fingerprint triple, stored on first sight."""
+        key = ("provenances", *facts)
+        if key not in self._known:
+            table = schema.PROVENANCES
+            match = " AND ".join(f"{column} = ?" for column in table.columns)
+            find = f"SELECT number FROM provenances WHERE {match}"
+            row = self._connection.execute(find, facts).fetchone()
+            if row is None:
+                names = ", ".join((*table.columns, "at", "crc"))
+                self._connection.execute(
+                    f"INSERT INTO provenances ({names}) VALUES (?, ?, ?, ?, ?)",
+                    (*facts, at, row_crc((*facts, at))),
+                )
+                row = self._connection.execute(find, facts).fetchone()
+            self._known[key] = int(row[0])
+        return self._known[key]
+
+    def _number(self, key: tuple[str, str], sql: str, kind: str) -> int:
+        if key not in self._known:
+            row = self._connection.execute(sql, [key[1]]).fetchone()
+            if row is None:
+                hint = f"Commit the {kind} itself in the same batch or before."
+                raise UnknownId(self.path, kind, key[1], hint)
+            self._known[key] = int(row[0])
+        return self._known[key]
+
+
+class Insertion:
+    """One batch on its way into the tables; counts what was new and what was known."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        numbers: Numbers,
+        at: float,
+        change: int,
+        compress: bool,
+    ) -> None:
+        self._connection = connection
+        self._numbers = numbers
+        self._at = at
+        self._change = change
+        self._compress = compress
+        self.added = 0
+        self.known = 0
+
+    def write(self, batch: Batch) -> None:
+        """Insert everything, in the order in which parts refer to each other."""
+        run, task = self._numbers.run, self._numbers.task
+        optional_run = self._numbers.optional_run
+        self._put(schema.RUNS, [_run_facts(r) for r in batch.runs])
+        self._put(schema.TASKS, [_task_facts(t) for t in batch.tasks])
+        self._put(
+            schema.GROUPS,
+            [(g.id, run(g.run), g.step, task(g.task), g.policy_version) for g in batch.groups],
+        )
+        for trajectory in batch.trajectories:
+            self._put_trajectory(trajectory)
+        self._put(
+            schema.TASK_STATES,
+            [
+                (run(s.run), task(s.task), s.step, s.successes, s.rows, int(s.retired))
+                + (s.retest_step, canonical_json(dict(s.data)))
+                for s in batch.task_states
+            ],
+        )
+        self._put_ledger(batch)
+        self._put(
+            schema.NOTES,
+            [
+                (n.id, n.content, n.when_to_use, n.workspace, n.author, float(n.trust))
+                + (optional_run(n.run), n.step, canonical_json(dict(n.data)))
+                for n in batch.notes
+            ],
+        )
+        self._put_links([*batch.links, *_guided_links(batch.trajectories)])
+        events = [(e, canonical_json(dict(e.data))) for e in batch.events]
+        self._put(
+            schema.EVENTS, [(run(e.run), e.step, e.kind, digest(data), data) for e, data in events]
+        )
+        self._put(
+            schema.CURSORS,
+            [
+                (run(c.run), c.step, c.policy_version, canonical_json(dict(c.data)))
+                for c in batch.cursors
+            ],
+        )
+
+    def _put_ledger(self, batch: Batch) -> None:
+        """Insert draws, uses and marks, then bring the rows they name up to date."""
+        run, optional_run = self._numbers.run, self._numbers.optional_run
+        self._put(
+            schema.DRAWS,
+            [
+                (run(d.run), d.step, d.slot, d.trajectory, d.group, d.age)
+                + (float(d.probability), d.reason, float(d.weight))
+                for d in batch.draws
+            ],
+        )
+        self._put(
+            schema.USES,
+            [
+                (run(u.run), u.step, u.slot, u.trajectory, u.epochs)
+                + tuple(_real(value) for value in (u.ratio_mean, u.ratio_p50, u.ratio_p99))
+                + tuple(_real(value) for value in (u.ratio_max, u.ess, u.clip_share, u.loss_share))
+                for u in batch.uses
+            ],
+        )
+        for use in batch.uses:
+            self._require_draw(run(use.run), use.step, use.slot, use.trajectory)
+        self._put(
+            schema.MARKS,
+            [
+                (m.trajectory, m.action.value, m.reason, optional_run(m.run), m.step)
+                for m in batch.marks
+            ],
+        )
+        touched = [u.trajectory for u in batch.uses] + [m.trajectory for m in batch.marks]
+        self._require_trajectories({*touched, *(d.trajectory for d in batch.draws)})
+        state.refresh(self._connection, dict.fromkeys(touched), self._change)
+
+    def _put(self, table: Table, rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert rows; those stored already with the same facts are left, others refused."""
+        if not rows:
+            return
+        names = (*table.columns, "at", "crc")
+        before = self._connection.total_changes
+        self._connection.executemany(
+            f"INSERT INTO {table.name} ({', '.join(names)}) "
+            f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING",
+            [(*facts, self._at, row_crc((*facts, self._at))) for facts in rows],
+        )
+        inserted = self._connection.total_changes - before
+        self.added += inserted
+        if inserted < len(rows):
+            self.known += len(rows) - inserted
+            self._refuse_changed(table, rows)
+
+    def _refuse_changed(self, table: Table, rows: Iterable[tuple[object, ...]]) -> None:
+        live = " AND fence = 0" if table.fenced else ""
+        match = " AND ".join(f"{name} IS ?" for name in table.key) + live
+        for facts in rows:
+            named = dict(zip(table.columns, facts, strict=True))
+            key = [named[name] for name in table.key]
+            sql = f"SELECT {', '.join(table.columns)} FROM {table.name} WHERE {match}"
+            if facts not in self._connection.execute(sql, key).fetchall():
+                shown = " ".join(str(part) for part in key)
+                raise StoreConflict(self._numbers.path, table.name, shown)
+
+    def _put_trajectory(self, trajectory: Trajectory) -> None:
+        frame = codec.encode(trajectory, self._compress)
+        stored = self._connection.execute(
+            "SELECT seq, crc FROM trajectories WHERE id = ? AND fence = 0", [trajectory.id]
+        ).fetchone()
+        if stored is not None:
+            self._refuse_other_frame(trajectory, stored[0])
+            self.known += 1
+            return
+        facts = trajectory_facts(trajectory, frame, self._numbers, self._at)
+        now = state.derive(self._connection, trajectory.id)
+        cursor = self._connection.execute(
+            _INSERT_TRAJECTORY, (*facts, *now, self._change, self._at)
+        )
+        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (cursor.lastrowid, frame))
+        self.added += 1
+
+    def _refuse_other_frame(self, trajectory: Trajectory, seq: int) -> None:
+        """Compare contents, not bytes: compression may have been switched between the two."""
+        row = self._connection.execute("SELECT frame FROM payloads WHERE seq = ?", [seq]).fetchone()
+        if row is None or codec.decode(row[0]) != trajectory:
+            raise StoreConflict(self._numbers.path, "trajectory", trajectory.id)
+
+    def _put_links(self, links: Sequence[NoteLink]) -> None:
+        self._put(
+            schema.LINKS,
+            [
+                (link.note, link.trajectory, link.kind.value)
+                + (self._numbers.optional_run(link.run), link.step)
+                for link in links
+            ],
+        )
+
+    def _require_draw(self, run: int, step: int, slot: int, trajectory: str) -> None:
+        row = self._connection.execute(
+            "SELECT trajectory FROM draws WHERE run = ? AND step = ? AND slot = ? AND fence = 0",
+            [run, step, slot],
+        ).fetchone()
+        if row is None or row[0] != trajectory:
+            what = f"step {step} slot {slot} of {trajectory}"
+            hint = "A use applies a draw: commit the draw in the same batch or before."
+            raise UnknownId(self._numbers.path, "draw", what, hint)
+
+    def _require_trajectories(self, ids: Iterable[str]) -> None:
+        sql = "SELECT 1 FROM trajectories WHERE id = ? AND fence = 0"
+        for id_ in ids:
+            if self._connection.execute(sql, [id_]).fetchone() is None:
+                raise UnknownId(self._numbers.path, "trajectory", id_)
+
+
+def trajectory_facts(
+    trajectory: Trajectory, frame: bytes, numbers: Numbers, at: float
+) -> tuple[object, ...]:
+    """Work out the metadata columns of a trajectory, in the order of TRAJECTORY_FACTS."""
+    t = trajectory
+    run, task = numbers.run(t.run), numbers.task(t.task)
+    provenance = numbers.provenance((t.tokenizer, t.environment_version, t.reward_version), at)
+    return (
+        *(t.id, run, t.step, task, t.group, t.origin.value, t.policy_version, t.reward.value),
+        *(int(t.success), t.tokens.size, t.sampled_count, t.mean_entropy, t.mean_logprob),
+        *(provenance, len(frame), codec.checksum(frame)),
+        columns.pack(t, task, run, provenance, len(frame)),
+    )
+
+
+def _real(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _run_facts(run: Run) -> tuple[object, ...]:
+    return (run.id, run.seed, canonical_json(dict(run.config)))
+
+
+def _task_facts(t: Task) -> tuple[object, ...]:
+    return (t.key, t.environment, t.id, t.version, t.query, t.domain, t.split, t.level)
+
+
+def _guided_links(trajectories: Sequence[Trajectory]) -> list[NoteLink]:
+    """Link each trajectory to the notes in its prompt, so that either leads to the other."""
+    return [
+        NoteLink(span.note, t.id, LinkKind.GUIDED, t.run, t.step)
+        for t in trajectories
+        for span in t.notes
+    ]

@@ -1,0 +1,55 @@
+"""Bringing a store to the newest schema: an ordered list, each step applied once.
+
+The schema number is SQLite's `user_version`, moved in the same transaction as the step, so a
+kill in the middle leaves the old schema, whole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from recollect.errors import StoreTooNew, StoreTooOld
+from recollect.store.sqlite.schema import APPLICATION_ID, DDL_1, SCHEMA
+
+
+def _m1_first_schema(connection: sqlite3.Connection) -> None:
+    for statement in DDL_1:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m1_first_schema,)
+assert len(MIGRATIONS) == SCHEMA
+
+
+def schema_of(connection: sqlite3.Connection) -> int:
+    """Read a file's schema number."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse to read a store that is not of the schema this code reads."""
+    found = schema_of(connection)
+    if found > SCHEMA:
+        raise StoreTooNew(path, found, SCHEMA)
+    if found < SCHEMA:
+        raise StoreTooOld(path, found, SCHEMA)
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Apply what is missing, one transaction per migration."""
+    found = schema_of(connection)
+    if found > SCHEMA:
+        raise StoreTooNew(path, found, SCHEMA)
+    for number in range(found + 1, SCHEMA + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            MIGRATIONS[number - 1](connection)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

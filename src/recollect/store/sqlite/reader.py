@@ -1,0 +1,253 @@
+"""Reading a SQLite store. Nothing here can write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.errors import AmbiguousId, CorruptFrame, CorruptRecord, UnknownId
+from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
+from recollect.store import codec
+from recollect.store.records import Changes, Finding, Page, Provenance, Query, Row, Stats
+from recollect.store.sqlite import columns, ledger, person, rows, statistics, verify
+from recollect.store.sqlite.connection import connect_reader, translated
+from recollect.store.sqlite.migrations import check_schema
+from recollect.trajectory import Trajectory
+from recollect.types import NoteId, RunId, Task, TaskKey, TrajectoryId
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_CHUNK = 500  # ids per statement: far below SQLite's limit on bound values
+T = TypeVar("T")
+
+
+class SqliteReader:
+    """A reader of one store file; promises as in `recollect.store.base.StoreReader`."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._connection = connect_reader(self.path)
+        try:
+            check_schema(self._connection, self.path)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release files and locks. Closing twice is fine."""
+        self._connection.close()
+
+    # -- trajectories ---------------------------------------------------------------------
+
+    def get(self, ids: Sequence[TrajectoryId]) -> list[Trajectory]:
+        """Read trajectories, in the order asked. UnknownId or CorruptRecord name the culprits."""
+        return self._read_frames(ids, codec.decode)
+
+    def frames(self, ids: Sequence[TrajectoryId]) -> list[bytes]:
+        """Read stored frames as bytes, checksum verified, in the order asked."""
+        return self._read_frames(ids, _checked)
+
+    def _read_frames(self, ids: Sequence[TrajectoryId], read: Callable[[bytes], T]) -> list[T]:
+        found: dict[str, T] = {}
+        corrupt: dict[str, str] = {}
+        with translated(self.path):
+            for chunk in chunks(ids, _CHUNK):
+                query = (
+                    "SELECT t.id, p.frame FROM trajectories t JOIN payloads p ON p.seq = t.seq "
+                    f"WHERE t.fence = 0 AND t.id IN ({rows.marks(len(chunk))})"
+                )
+                for id_, frame in self._connection.execute(query, chunk):
+                    try:
+                        found[id_] = read(frame)
+                    except CorruptFrame as error:
+                        corrupt[id_] = error.problem
+        if corrupt:
+            raise CorruptRecord(self.path, list(corrupt), next(iter(corrupt.values())))
+        for id_ in ids:
+            if id_ not in found:
+                raise UnknownId(self.path, "trajectory", id_)
+        return [found[id_] for id_ in ids]
+
+    def rows(
+        self, query: Query, after: int | None = None, limit: int = 100, newest_first: bool = False
+    ) -> Page:
+        """List metadata in order of arrival; pass `Page.next` as `after` for the next page."""
+        clause, values = rows.where(query)
+        if after is not None:
+            clause += f" AND t.seq {'<' if newest_first else '>'} ?"
+            values.append(after)
+        order = "DESC" if newest_first else "ASC"
+        sql = f"{rows.SELECT_ROW}{clause} ORDER BY t.seq {order} LIMIT ?"
+        with translated(self.path):
+            found = self._connection.execute(sql, [*values, limit + 1]).fetchall()
+        listed = tuple(rows.to_row(values) for values in found[:limit])
+        return Page(listed, listed[-1].seq if len(found) > limit else None)
+
+    def row(self, trajectory: TrajectoryId) -> Row:
+        """Return the metadata of one trajectory, whatever its status."""
+        page = self.rows(Query(ids=[trajectory], status=None), limit=1)
+        if not page.rows:
+            raise UnknownId(self.path, "trajectory", trajectory)
+        return page.rows[0]
+
+    def count(self, query: Query) -> int:
+        """Count the rows that match."""
+        clause, values = rows.where(query)
+        return int(self._one(rows.COUNT_ROWS + clause, values)[0])
+
+    def resolve(self, prefix: str) -> TrajectoryId:
+        """Complete a shortened trajectory id; UnknownId or AmbiguousId if that fails."""
+        sql = "SELECT id FROM trajectories WHERE fence = 0 AND id >= ? AND id < ? ORDER BY id"
+        # Ids are ASCII, so every id that begins with the prefix sorts below prefix + U+10FFFF.
+        found = [row[0] for row in self._all(sql + " LIMIT 4", [prefix, prefix + "\U0010ffff"])]
+        if prefix in found or len(found) == 1:
+            return TrajectoryId(prefix if prefix in found else found[0])
+        if not found or not prefix:
+            raise UnknownId(self.path, "trajectory", prefix)
+        raise AmbiguousId(self.path, "trajectory", prefix, found[:3])
+
+    def ids_of(self, seqs: Sequence[int]) -> list[TrajectoryId]:
+        """Name rows of the pool index by their trajectory ids, in the order asked."""
+        named: dict[int, str] = {}
+        for chunk in chunks([int(seq) for seq in seqs], _CHUNK):
+            sql = f"SELECT seq, id FROM trajectories WHERE seq IN ({rows.marks(len(chunk))})"
+            named.update(self._all(sql, chunk))
+        for seq in seqs:
+            if int(seq) not in named:
+                raise UnknownId(self.path, "row", str(seq), "Refresh the pool index, then retry.")
+        return [TrajectoryId(named[int(seq)]) for seq in seqs]
+
+    def changes(self, since: int | None) -> Changes:
+        """Tell a pool index what happened since the change number it last saw."""
+        return columns.changes(self._connection, self.path, since)
+
+    # -- what belongs to tasks, runs and steps ----------------------------------------------
+
+    def task(self, key: TaskKey) -> Task:
+        """Return a task; UnknownId if it is not stored."""
+        found = ledger.tasks(self._all, "WHERE key = ?", [key])
+        if not found:
+            raise UnknownId(self.path, "task", key)
+        return next(iter(found.values()))
+
+    def tasks(self) -> dict[int, Task]:
+        """All tasks by the small number that `PACK` uses for them."""
+        return ledger.tasks(self._all)
+
+    def runs(self) -> dict[int, Run]:
+        """All runs by the small number that `PACK` uses for them."""
+        return ledger.runs(self._all)
+
+    def provenances(self) -> dict[int, Provenance]:
+        """All fingerprint triples by the small number that `PACK` uses for them."""
+        return ledger.provenances(self._all)
+
+    def groups(self, run: RunId, step: int) -> list[Group]:
+        """The groups of one step."""
+        return ledger.groups(self._all, run, step)
+
+    def task_states(self, run: RunId) -> list[TaskState]:
+        """The newest state of every task the run has seen."""
+        return ledger.task_states(self._all, run)
+
+    def draws(
+        self,
+        run: RunId | None = None,
+        step: int | None = None,
+        trajectory: TrajectoryId | None = None,
+    ) -> list[Draw]:
+        """Draws in order, of a run, a step, a trajectory, or any combination."""
+        return ledger.draws(self._all, run, step, trajectory)
+
+    def uses(
+        self,
+        run: RunId | None = None,
+        step: int | None = None,
+        trajectory: TrajectoryId | None = None,
+    ) -> list[Use]:
+        """Uses in order, of a run, a step, a trajectory, or any combination."""
+        return ledger.uses(self._all, run, step, trajectory)
+
+    def marks(self, trajectory: TrajectoryId) -> list[Mark]:
+        """What happened to a row after it was written, oldest first."""
+        return ledger.marks(self._all, trajectory)
+
+    def note(self, note: NoteId) -> Note:
+        """Return a note; UnknownId if it is not stored."""
+        found = ledger.notes(self._all, note=note)
+        if not found:
+            raise UnknownId(self.path, "note", note, "List notes with: recollect pool sql")
+        return found[0]
+
+    def notes(self, workspace: str | None = None) -> list[Note]:
+        """All notes, oldest first."""
+        return ledger.notes(self._all, workspace=workspace)
+
+    def links(
+        self, note: NoteId | None = None, trajectory: TrajectoryId | None = None
+    ) -> list[NoteLink]:
+        """Which notes and trajectories belong together."""
+        return ledger.links(self._all, note, trajectory)
+
+    def events(self, run: RunId, step: int | None = None) -> list[Event]:
+        """Events of a run in the order they were committed."""
+        return ledger.events(self._all, run, step)
+
+    def cursor(self, run: RunId) -> Cursor | None:
+        """The run's newest recorded position, None if it has none."""
+        return ledger.cursor(self._all, run)
+
+    # -- the store as a whole ---------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """Totals."""
+        with translated(self.path):
+            return statistics.stats(self._connection, self.path)
+
+    def sql(self, query: str, limit: int = 1000) -> tuple[list[str], list[tuple[object, ...]]]:
+        """Run one read-only query of a person; BadQuery if it is malformed or would write."""
+        return person.run_sql(self.path, query, limit)
+
+    def verify(self) -> Iterator[Finding]:
+        """Check every checksum and every derived value; yields nothing when all is well."""
+        return verify.verify(self._connection, self.path)
+
+    def _all(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with translated(self.path):
+            return self._connection.execute(sql, values).fetchall()
+
+    def _one(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...]:
+        with translated(self.path):
+            row: tuple[Any, ...] = self._connection.execute(sql, values).fetchone()
+        return row
+
+
+def _checked(frame: bytes) -> bytes:
+    codec.check(frame)
+    return frame
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut a sequence into lists of at most `size`."""
+    block: list[T] = []
+    for item in items:
+        block.append(item)
+        if len(block) == size:
+            yield block
+            block = []
+    if block:
+        yield block

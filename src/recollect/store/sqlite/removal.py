@@ -1,0 +1,118 @@
+"""Taking rows out of play: fencing steps, finding what is over budget, removing for good."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from recollect.store.records import Fence, Reclaimed
+from recollect.store.sqlite import state
+from recollect.store.sqlite.schema import FENCES, OF_A_STEP, row_crc
+from recollect.types import RunId, TrajectoryId
+
+
+def fence(
+    connection: sqlite3.Connection,
+    run: RunId,
+    number: int,
+    after_step: int,
+    reason: str,
+    at: float,
+    change: int,
+) -> Fence:
+    """Mark everything of later steps and undo what those steps did to earlier rows."""
+    facts = (number, after_step, reason)
+    columns = ", ".join(FENCES.columns)
+    cursor = connection.execute(
+        f"INSERT INTO fences ({columns}, at, crc) VALUES (?, ?, ?, ?, ?)",
+        (*facts, at, row_crc((*facts, at))),
+    )
+    fence_id = int(cursor.lastrowid or 0)
+    later = "run = ? AND step > ? AND fence = 0"
+    touched = connection.execute(
+        f"SELECT trajectory FROM uses WHERE {later} UNION "
+        f"SELECT trajectory FROM marks WHERE {later}",
+        [number, after_step, number, after_step],
+    ).fetchall()
+    for table in OF_A_STEP:
+        connection.execute(
+            f"UPDATE {table.name} SET fence = ? WHERE {later}", [fence_id, number, after_step]
+        )
+    fenced = connection.execute(
+        f"UPDATE trajectories SET fence = ?, changed = ? WHERE {later}",
+        [fence_id, change, number, after_step],
+    )
+    state.refresh(connection, [row[0] for row in touched], change)
+    return Fence(fence_id, run, after_step, reason, fenced.rowcount)
+
+
+def over_budget(
+    connection: sqlite3.Connection, max_rows: int | None, max_bytes: int | None
+) -> list[TrajectoryId]:
+    """Walk live rows from the newest; what no longer fits, and is not pinned, is over budget."""
+    live = "fence = 0 AND status = 'live'"
+    rows, size = connection.execute(
+        f"SELECT count(*), ifnull(sum(bytes), 0) FROM trajectories WHERE {live}"
+    ).fetchone()
+    excess_rows = 0 if max_rows is None else rows - max_rows
+    excess_bytes = 0 if max_bytes is None else size - max_bytes
+    chosen: list[TrajectoryId] = []
+    if excess_rows <= 0 and excess_bytes <= 0:
+        return chosen
+    oldest = connection.execute(
+        f"SELECT id, bytes FROM trajectories WHERE {live} AND pinned = 0 ORDER BY seq"
+    )
+    for id_, row_bytes in oldest:
+        if excess_rows <= 0 and excess_bytes <= 0:
+            break
+        chosen.append(TrajectoryId(id_))
+        excess_rows -= 1
+        excess_bytes -= row_bytes
+    return chosen
+
+
+def reclaim(
+    connection: sqlite3.Connection, run: int | None, through_step: int | None, fenced: bool
+) -> Reclaimed:
+    """Delete evicted rows with their marks, and everything fenced if asked.
+
+    The ledger of draws and uses stays: the story of a step outlives the bytes, and a row that
+    comes back later still has its uses counted.
+    """
+    doomed = _evicted(connection, run, through_step)
+    ids = [row[1] for row in doomed]
+    if fenced:
+        doomed += connection.execute(
+            "SELECT seq, id, bytes, changed FROM trajectories WHERE fence <> 0"
+        ).fetchall()
+        for table in OF_A_STEP:
+            connection.execute(f"DELETE FROM {table.name} WHERE fence <> 0")
+        connection.execute("DELETE FROM fences")
+    connection.executemany("DELETE FROM marks WHERE trajectory = ?", [(id_,) for id_ in ids])
+    for table_name in ("payloads", "trajectories"):
+        connection.executemany(
+            f"DELETE FROM {table_name} WHERE seq = ?", [(row[0],) for row in doomed]
+        )
+    if doomed:
+        # `changed` says when indexes were told that a row is gone; see columns.changes.
+        newest = max(row[3] for row in doomed)
+        connection.execute(
+            "UPDATE meta SET value = max(value, ?) WHERE key = 'reclaimed'", [newest]
+        )
+    return Reclaimed(len(doomed), sum(row[2] for row in doomed))
+
+
+def _evicted(
+    connection: sqlite3.Connection, run: int | None, through_step: int | None
+) -> list[tuple[int, str, int, int]]:
+    """List (seq, id, bytes, changed) of evicted rows: all, or those of a run up to a step."""
+    sql = (
+        "SELECT seq, id, bytes, changed FROM trajectories t "
+        "WHERE fence = 0 AND status = 'evicted' AND pinned = 0"
+    )
+    if run is None:
+        return connection.execute(sql).fetchall()
+    sql += (
+        " AND EXISTS (SELECT 1 FROM marks m WHERE m.trajectory = t.id AND m.fence = 0 "
+        "AND m.action = 'evict' AND m.run = ? AND m.step <= ?)"
+    )
+    return connection.execute(sql, [run, through_step]).fetchall()

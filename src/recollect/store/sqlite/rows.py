@@ -1,0 +1,76 @@
+"""Metadata rows: building the SQL for a query, and records from what SQLite returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from recollect.store.records import Query, Row
+from recollect.types import Origin, Status
+
+SELECT_ROW = """
+    SELECT t.seq, t.id, k.key, k.environment, k.domain, r.id, t.step, t.group_id, t.origin,
+           t.policy_version, t.reward, t.success, t.tokens, t.sampled, t.entropy, t.logprob,
+           t.bytes, t.uses, t.last_use, t.status, t.pinned, t.fence, t.at
+    FROM trajectories t JOIN tasks k ON k.number = t.task JOIN runs r ON r.number = t.run"""
+COUNT_ROWS = """
+    SELECT count(*)
+    FROM trajectories t JOIN tasks k ON k.number = t.task JOIN runs r ON r.number = t.run"""
+
+# Field of Query -> the condition it adds. Values are always bound, never written into the SQL.
+_CONDITIONS = {
+    "task": "k.key = ?",
+    "run": "r.id = ?",
+    "domain": "k.domain = ?",
+    "origin": "t.origin = ?",
+    "status": "t.status = ?",
+    "success": "t.success = ?",
+    "pinned": "t.pinned = ?",
+    "min_reward": "t.reward >= ?",
+    "max_reward": "t.reward <= ?",
+    "min_version": "t.policy_version >= ?",
+    "max_version": "t.policy_version <= ?",
+    "min_uses": "t.uses >= ?",
+    "max_uses": "t.uses <= ?",
+    "min_step": "t.step >= ?",
+    "max_step": "t.step <= ?",
+}
+
+
+_ROW_FIELDS = tuple(field.name for field in fields(Row))
+_CONVERSIONS: dict[str, Callable[[Any], object]] = {
+    "origin": Origin,
+    "status": Status,
+    "success": bool,
+    "pinned": bool,
+    "fenced": bool,
+}
+
+
+def where(query: Query) -> tuple[str, list[object]]:
+    """Turn a query into a WHERE clause and its values."""
+    clauses = ["t.fence <> 0" if query.fenced else "t.fence = 0"]
+    values: list[object] = []
+    for field, condition in _CONDITIONS.items():
+        value = getattr(query, field)
+        if value is not None:
+            clauses.append(condition)
+            values.append(value.value if isinstance(value, Origin | Status) else value)
+    if query.ids is not None:
+        clauses.append(f"t.id IN ({marks(len(query.ids))})")
+        values.extend(query.ids)
+    return " WHERE " + " AND ".join(clauses), values
+
+
+def marks(count: int) -> str:
+    """Return `count` placeholders."""
+    return ",".join("?" * count)
+
+
+def to_row(values: tuple[Any, ...]) -> Row:
+    """Build a Row from the columns of SELECT_ROW, which come in the order of its fields."""
+    named = dict(zip(_ROW_FIELDS, values, strict=True))
+    for name, convert in _CONVERSIONS.items():
+        named[name] = convert(named[name])
+    return Row(**named)
