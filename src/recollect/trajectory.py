@@ -102,6 +102,8 @@ class Trajectory:
     @property
     def sampled_count(self) -> int:
         """How many tokens the policy sampled."""
+        if self.logprobs is not None:
+            return int(self.logprobs.size)
         return int(np.count_nonzero(self.sampled))
 
     @property
@@ -118,7 +120,8 @@ class Trajectory:
 def _mean(values: Floats | None) -> float | None:
     if values is None or values.size == 0:
         return None
-    return float(values.mean(dtype=np.float64))
+    # The sum that numpy's own mean divides, without its checks: this runs for every row stored.
+    return float(np.add.reduce(values, dtype=np.float64)) / values.size
 
 
 def _same(mine: object, theirs: object) -> bool:
@@ -190,7 +193,7 @@ def _check_sampled(t: Trajectory) -> None:
     if t.sampled.size != t.tokens.size:
         problem = f"has {t.sampled.size} entries for {t.tokens.size} tokens"
         raise InvalidRecord("sampled", problem, t.id)
-    count = inside = t.sampled_count
+    count = inside = int(np.count_nonzero(t.sampled))
     if count:
         assistant = (s for s in t.segments if s.kind is SegmentKind.ASSISTANT)
         inside = sum(int(np.count_nonzero(t.sampled[s.start : s.end])) for s in assistant)

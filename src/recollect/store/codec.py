@@ -191,7 +191,7 @@ def _meta(t: Trajectory) -> dict[str, object]:
 
 
 def _segment_to_list(s: Segment) -> list[object]:
-    plain: list[object] = [s.kind.value, s.start, s.end, s.text]
+    plain: list[object] = [s.kind, s.start, s.end, s.text]
     if s.calls or s.call_id or s.name:
         plain += [[[c.name, c.arguments, c.id] for c in s.calls], s.call_id, s.name]
     return plain

@@ -4,78 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from recollect.canonical import canonical_json, digest
 from recollect.errors import StoreConflict, UnknownId
 from recollect.ledger import NoteLink, Run
-from recollect.store import codec
 from recollect.store.records import Batch
-from recollect.store.sqlite import columns, schema, state
+from recollect.store.sqlite import schema, state
+from recollect.store.sqlite.arrivals import Arrivals
+from recollect.store.sqlite.numbers import Numbers
 from recollect.store.sqlite.schema import Table, row_crc
 from recollect.trajectory import Trajectory
-from recollect.types import LinkKind, RunId, Task, TaskKey
-
-_TRAJECTORY_COLUMNS = (
-    *schema.TRAJECTORY_FACTS,
-    *("uses", "last_use", "status", "pinned", "changed", "at"),
-)
-_INSERT_TRAJECTORY = (
-    f"INSERT INTO trajectories ({', '.join(_TRAJECTORY_COLUMNS)}) "
-    f"VALUES ({', '.join('?' * len(_TRAJECTORY_COLUMNS))})"
-)
-
-
-class Numbers:
-    """The small numbers that stand for run ids, task keys and fingerprints inside the file."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self.path = path
-        self._known: dict[tuple[str, ...], int] = {}
-
-    def forget(self) -> None:
-        """Drop what was learnt: a rolled-back transaction may have invented some of it."""
-        self._known.clear()
-
-    def run(self, run: RunId) -> int:
-        """Number of a run, which must be stored."""
-        return self._number(("runs", run), "SELECT number FROM runs WHERE id = ?", "run")
-
-    def optional_run(self, run: RunId | None) -> int | None:
-        """Number of a run, None for none."""
-        return None if run is None else self.run(run)
-
-    def task(self, key: TaskKey) -> int:
-        """Number of a task, which must be stored."""
-        return self._number(("tasks", key), "SELECT number FROM tasks WHERE key = ?", "task")
-
-    def provenance(self, facts: tuple[str, str, str], at: float) -> int:
-        """Number of a fingerprint triple, stored on first sight."""
-        key = ("provenances", *facts)
-        if key not in self._known:
-            table = schema.PROVENANCES
-            match = " AND ".join(f"{column} = ?" for column in table.columns)
-            find = f"SELECT number FROM provenances WHERE {match}"
-            row = self._connection.execute(find, facts).fetchone()
-            if row is None:
-                names = ", ".join((*table.columns, "at", "crc"))
-                self._connection.execute(
-                    f"INSERT INTO provenances ({names}) VALUES (?, ?, ?, ?, ?)",
-                    (*facts, at, row_crc((*facts, at))),
-                )
-                row = self._connection.execute(find, facts).fetchone()
-            self._known[key] = int(row[0])
-        return self._known[key]
-
-    def _number(self, key: tuple[str, str], sql: str, kind: str) -> int:
-        if key not in self._known:
-            row = self._connection.execute(sql, [key[1]]).fetchone()
-            if row is None:
-                hint = f"Commit the {kind} itself in the same batch or before."
-                raise UnknownId(self.path, kind, key[1], hint)
-            self._known[key] = int(row[0])
-        return self._known[key]
+from recollect.types import LinkKind, Task
 
 
 class Insertion:
@@ -93,9 +32,19 @@ class Insertion:
         self._numbers = numbers
         self._at = at
         self._change = change
-        self._compress = compress
-        self.added = 0
-        self.known = 0
+        self._arrivals = Arrivals(connection, numbers, at, change, compress)
+        self._added = 0
+        self._known = 0
+
+    @property
+    def added(self) -> int:
+        """How many records were new."""
+        return self._added + self._arrivals.added
+
+    @property
+    def known(self) -> int:
+        """How many records were stored already."""
+        return self._known + self._arrivals.known
 
     def write(self, batch: Batch) -> None:
         """Insert everything, in the order in which parts refer to each other."""
@@ -107,8 +56,7 @@ class Insertion:
             schema.GROUPS,
             [(g.id, run(g.run), g.step, task(g.task), g.policy_version) for g in batch.groups],
         )
-        for trajectory in batch.trajectories:
-            self._put_trajectory(trajectory)
+        self._arrivals.put(batch.trajectories)
         self._put(
             schema.TASK_STATES,
             [
@@ -184,9 +132,9 @@ class Insertion:
             [(*facts, self._at, row_crc((*facts, self._at))) for facts in rows],
         )
         inserted = self._connection.total_changes - before
-        self.added += inserted
+        self._added += inserted
         if inserted < len(rows):
-            self.known += len(rows) - inserted
+            self._known += len(rows) - inserted
             self._refuse_changed(table, rows)
 
     def _refuse_changed(self, table: Table, rows: Iterable[tuple[object, ...]]) -> None:
@@ -199,29 +147,6 @@ class Insertion:
             if facts not in self._connection.execute(sql, key).fetchall():
                 shown = " ".join(str(part) for part in key)
                 raise StoreConflict(self._numbers.path, table.name, shown)
-
-    def _put_trajectory(self, trajectory: Trajectory) -> None:
-        frame = codec.encode(trajectory, self._compress)
-        stored = self._connection.execute(
-            "SELECT seq, crc FROM trajectories WHERE id = ? AND fence = 0", [trajectory.id]
-        ).fetchone()
-        if stored is not None:
-            self._refuse_other_frame(trajectory, stored[0])
-            self.known += 1
-            return
-        facts = trajectory_facts(trajectory, frame, self._numbers, self._at)
-        now = state.derive(self._connection, trajectory.id)
-        cursor = self._connection.execute(
-            _INSERT_TRAJECTORY, (*facts, *now, self._change, self._at)
-        )
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (cursor.lastrowid, frame))
-        self.added += 1
-
-    def _refuse_other_frame(self, trajectory: Trajectory, seq: int) -> None:
-        """Compare contents, not bytes: compression may have been switched between the two."""
-        row = self._connection.execute("SELECT frame FROM payloads WHERE seq = ?", [seq]).fetchone()
-        if row is None or codec.decode(row[0]) != trajectory:
-            raise StoreConflict(self._numbers.path, "trajectory", trajectory.id)
 
     def _put_links(self, links: Sequence[NoteLink]) -> None:
         self._put(
@@ -248,21 +173,6 @@ class Insertion:
         for id_ in ids:
             if self._connection.execute(sql, [id_]).fetchone() is None:
                 raise UnknownId(self._numbers.path, "trajectory", id_)
-
-
-def trajectory_facts(
-    trajectory: Trajectory, frame: bytes, numbers: Numbers, at: float
-) -> tuple[object, ...]:
-    """Work out the metadata columns of a trajectory, in the order of TRAJECTORY_FACTS."""
-    t = trajectory
-    run, task = numbers.run(t.run), numbers.task(t.task)
-    provenance = numbers.provenance((t.tokenizer, t.environment_version, t.reward_version), at)
-    return (
-        *(t.id, run, t.step, task, t.group, t.origin.value, t.policy_version, t.reward.value),
-        *(int(t.success), t.tokens.size, t.sampled_count, t.mean_entropy, t.mean_logprob),
-        *(provenance, len(frame), codec.checksum(frame)),
-        columns.pack(t, task, run, provenance, len(frame)),
-    )
 
 
 def _real(value: float | None) -> float | None:

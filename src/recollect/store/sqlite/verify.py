@@ -10,8 +10,9 @@ from typing import Any
 from recollect.errors import CorruptFrame, RecollectError
 from recollect.store import codec
 from recollect.store.records import Finding
-from recollect.store.sqlite import insert, state
+from recollect.store.sqlite import arrivals, state
 from recollect.store.sqlite.migrations import MIGRATIONS
+from recollect.store.sqlite.numbers import Numbers
 from recollect.store.sqlite.schema import CHECKED, OF_A_STEP, TRAJECTORY_FACTS, Table, row_crc
 from recollect.types import TrajectoryId
 
@@ -98,7 +99,7 @@ def _fences(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
 
 def _trajectories(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     """Each row must repeat its frame, and its state must follow from the ledger."""
-    numbers = insert.Numbers(connection, path)
+    numbers = Numbers(connection, path)
     facts = ", ".join(f"t.{name}" for name in TRAJECTORY_FACTS)
     query = (
         f"SELECT t.seq, t.fence, t.uses, t.last_use, t.status, t.pinned, t.changed, t.at, "
@@ -120,14 +121,12 @@ def _trajectories(connection: sqlite3.Connection, path: Path) -> Iterator[Findin
             yield Finding(where, "its uses or status differ from the ledger", id_)
 
 
-def _compare(
-    frame: bytes | None, stored: tuple[object, ...], numbers: insert.Numbers, at: float
-) -> str:
+def _compare(frame: bytes | None, stored: tuple[object, ...], numbers: Numbers, at: float) -> str:
     """Say how a metadata row differs from its frame; empty when it does not."""
     if frame is None:
         return "its frame is missing"
     trajectory = codec.decode(frame)
-    if insert.trajectory_facts(trajectory, frame, numbers, at) != stored:
+    if arrivals.trajectory_facts(trajectory, frame, numbers, at) != stored:
         return "its metadata differs from its frame"
     return ""
 

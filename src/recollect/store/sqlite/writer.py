@@ -16,6 +16,7 @@ from recollect.store.sqlite import insert, removal
 from recollect.store.sqlite.connection import connect_writer, translated
 from recollect.store.sqlite.journal import choose_journal
 from recollect.store.sqlite.migrations import migrate
+from recollect.store.sqlite.numbers import Numbers
 from recollect.store.sqlite.reader import SqliteReader
 from recollect.trajectory import Trajectory
 from recollect.types import Action, RunId, TrajectoryId
@@ -51,7 +52,7 @@ class SqliteStore(SqliteReader):
         except BaseException:
             self._lock.release()
             raise
-        self._numbers = insert.Numbers(self._connection, self.path)
+        self._numbers = Numbers(self._connection, self.path)
 
     def _make_folder(self) -> None:
         try:
