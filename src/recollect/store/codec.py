@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 import numpy as np
@@ -40,6 +40,9 @@ from recollect.types import (
     ToolCall,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 _MAGIC = b"RCLT"
 _VERSION = 1
 _ZSTD, _LOGPROBS, _ENTROPIES = 1, 2, 4
@@ -54,27 +57,26 @@ _PLAIN_SEGMENT = 4  # [kind, start, end, text]; calls, call_id and name follow o
 
 def encode(trajectory: Trajectory, compress: bool = False) -> bytes:
     """Turn a trajectory into a frame. The same trajectory always gives the same bytes."""
-    meta = canonical_json(_meta(trajectory)).encode("utf-8")
+    t = trajectory
+    meta = canonical_json(_meta(t)).encode("utf-8")
     flags = 0
-    parts = [trajectory.tokens.tobytes()]
-    for array, flag in ((trajectory.logprobs, _LOGPROBS), (trajectory.entropies, _ENTROPIES)):
+    parts: list[Buffer] = [t.tokens.data]
+    for array, flag in ((t.logprobs, _LOGPROBS), (t.entropies, _ENTROPIES)):
         if array is not None:
             flags |= flag
-            parts.append(array.tobytes())
-    parts.append(np.packbits(trajectory.sampled, bitorder="little").tobytes())
-    parts.append(meta)
-    body = b"".join(parts)
+            parts.append(array.data)
+    parts += [np.packbits(t.sampled, bitorder="little").data, meta]
     if compress:
         flags |= _ZSTD
-        body = _zstandard().ZstdCompressor(level=3).compress(body)
-    if len(body) > _MAX_BODY:
-        raise InvalidRecord("tokens", f"{len(body):,} bytes do not fit one frame", trajectory.id)
-    header = _HEADER.pack(
-        *(_MAGIC, _VERSION, flags, trajectory.tokens.size, trajectory.sampled_count),
-        *(len(meta), len(body), 0, 0),
-    )
-    crc = google_crc32c.extend(google_crc32c.value(header), body)
-    return header[:_CRC_AT] + struct.pack("<I", crc) + header[_CRC_AT + 4 :] + body
+        parts = [_zstandard().ZstdCompressor(level=3).compress(b"".join(parts))]
+    size = sum(memoryview(part).nbytes for part in parts)
+    if size > _MAX_BODY:
+        raise InvalidRecord("tokens", f"{size:,} bytes do not fit one frame", t.id)
+    counts = (_MAGIC, _VERSION, flags, t.tokens.size, t.sampled_count, len(meta), size)
+    crc = google_crc32c.value(_HEADER.pack(*counts, 0, 0))
+    for part in parts:
+        crc = google_crc32c.extend(crc, bytes(part))
+    return b"".join((_HEADER.pack(*counts, crc, 0), *parts))
 
 
 def check(frame: bytes) -> None:

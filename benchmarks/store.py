@@ -1,0 +1,250 @@
+"""The store against plain sqlite3 with the same durability, and how it grows with the pool.
+
+    python benchmarks/store.py            about five minutes; --quick for a look in one
+
+Both sides are measured in turns in one run, because the machine is shared: only ratios mean
+something. "Plain" is one table (id TEXT PRIMARY KEY, frame BLOB) in the same journal mode with
+synchronous=FULL, given ready-made bytes; ours starts from records and ends with records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+from results_file import spread, write_results
+from rich.console import Console
+from rich.table import Table
+
+from recollect import Batch, Pool, Segment, Task, Trajectory, open_reader, open_store
+from recollect.ledger import Run
+from recollect.store import codec
+from recollect.store.sqlite import SqliteStore
+from recollect.types import (
+    GroupId,
+    Origin,
+    Reward,
+    RunId,
+    Sampling,
+    SegmentKind,
+    TrajectoryId,
+    trajectory_id,
+)
+
+RUN = RunId("bench")
+SEED = 7
+GROUP = 64
+TASKS = [Task("desk:airline", f"task-{number}") for number in range(1000)]
+
+
+def make_rows(start: int, count: int, tokens: int) -> list[Trajectory]:
+    """Build trajectories of twelve segments, half of their tokens sampled."""
+    rng = np.random.default_rng([SEED, start])
+    turn = tokens // 12
+    kinds = [SegmentKind.SYSTEM, SegmentKind.USER, *[SegmentKind.ASSISTANT, SegmentKind.TOOL] * 5]
+    segments, sampled = [], np.zeros(tokens, dtype=np.bool_)
+    for number, kind in enumerate(kinds):
+        end = tokens if number == 11 else (number + 1) * turn
+        segments.append(Segment(kind, number * turn, end, f"turn {number}"))
+        sampled[number * turn : end] = kind is SegmentKind.ASSISTANT
+    total = int(sampled.sum())
+    rows = []
+    for number in range(start, start + count):
+        task = TASKS[number % len(TASKS)]
+        rows.append(
+            Trajectory(
+                id=trajectory_id(RUN, number // GROUP, task.key, number),
+                task=task.key,
+                run=RUN,
+                step=number // GROUP,
+                group=GroupId(f"g{number // 8}"),
+                origin=Origin.FRESH,
+                policy_version=number // GROUP,
+                tokens=rng.integers(0, 1024, tokens, dtype=np.int32),
+                sampled=sampled,
+                logprobs=-rng.random(total, dtype=np.float32),
+                entropies=rng.random(total, dtype=np.float32),
+                segments=tuple(segments),
+                reward=Reward(float(number % 2)),
+                success=bool(number % 2),
+                sampling=Sampling(),
+                tokenizer="bench",
+            )
+        )
+    return rows
+
+
+def new_store(path: Path) -> SqliteStore:
+    """Open an empty store that knows the run and its tasks."""
+    store = open_store(path)
+    store.commit(Batch(runs=[Run(RUN)], tasks=TASKS))
+    return store
+
+
+def new_plain(path: Path, journal: str) -> sqlite3.Connection:
+    """Open the plain table with the same durability."""
+    plain = sqlite3.connect(path, isolation_level=None)
+    plain.execute(f"PRAGMA journal_mode = {journal}")
+    plain.execute("PRAGMA synchronous = FULL")
+    plain.execute("CREATE TABLE frames (id TEXT PRIMARY KEY, frame BLOB)")
+    return plain
+
+
+def plain_commit(plain: sqlite3.Connection, rows: list[tuple[str, bytes]]) -> None:
+    """Commit ready-made bytes."""
+    plain.execute("BEGIN IMMEDIATE")
+    plain.executemany("INSERT INTO frames VALUES (?, ?)", rows)
+    plain.execute("COMMIT")
+
+
+def plain_read(plain: sqlite3.Connection, ids: list[TrajectoryId]) -> dict[str, bytes]:
+    """Read bytes by id."""
+    marks = ",".join("?" * len(ids))
+    return dict(plain.execute(f"SELECT id, frame FROM frames WHERE id IN ({marks})", ids))
+
+
+def plain_decode(frame: bytes, tokens: int, total: int) -> tuple[object, ...]:
+    """Do what plain code would do with such bytes: two views and one json.loads."""
+    return (
+        np.frombuffer(frame, "<i4", tokens, 32),
+        np.frombuffer(frame, "<f4", total, 32 + 4 * tokens),
+        json.loads(frame[32 + 4 * tokens + 8 * total + (tokens + 7) // 8 :]),
+    )
+
+
+def against_plain(folder: Path, rounds: int, tokens: int) -> dict[str, object]:
+    """Commit in groups of 64 and read at random, ours and plain in turns."""
+    store = new_store(folder / "ours.db")
+    plain = new_plain(folder / "plain.db", store.stats().journal)
+    groups = [make_rows(number * GROUP, GROUP, tokens) for number in range(rounds)]
+    commit_ours, commit_plain = [], []
+    for rows in groups:
+        ready = [(row.id, codec.encode(row)) for row in rows]
+        commit_ours.append(GROUP / timed(lambda rows=rows: store.commit(Batch(trajectories=rows))))
+        commit_plain.append(GROUP / timed(lambda ready=ready: plain_commit(plain, ready)))
+    ids = [row.id for rows in groups for row in rows]
+    total = groups[0][0].sampled_count
+    reads: dict[str, list[float]] = {"frames": [], "plain": [], "records": [], "plain_decoded": []}
+    chooser = random.Random(SEED)
+    for _ in range(rounds):
+        some = chooser.sample(ids, GROUP)
+        reads["frames"].append(GROUP / timed(lambda some=some: store.frames(some)))
+        reads["plain"].append(GROUP / timed(lambda some=some: plain_read(plain, some)))
+        reads["records"].append(GROUP / timed(lambda some=some: store.get(some)))
+        reads["plain_decoded"].append(
+            GROUP
+            / timed(
+                lambda some=some: [
+                    plain_decode(f, tokens, total) for f in plain_read(plain, some).values()
+                ]
+            )
+        )
+    figures: dict[str, object] = {
+        "journal": store.stats().journal,
+        "row_bytes": len(codec.encode(groups[0][0])),
+        "commit_rows_per_s": spread(commit_ours),
+        "commit_ratio": spread(ratios(commit_ours, commit_plain)),
+        "read_frames_ratio": spread(ratios(reads["frames"], reads["plain"])),
+        "read_records_ratio": spread(ratios(reads["records"], reads["plain_decoded"])),
+        "read_records_per_s": spread(reads["records"]),
+    }
+    store.close()
+    plain.close()
+    return figures
+
+
+def growth(folder: Path, sizes: list[int], tokens: int) -> list[dict[str, float]]:
+    """Fill one store further and further; at each size open it, index it, commit and read."""
+    path = folder / "growing.db"
+    store, filled, table = new_store(path), 0, []
+    for size in sizes:
+        while filled < size:
+            block = min(4096, size - filled)
+            store.commit(Batch(trajectories=make_rows(filled, block, tokens)))
+            filled += block
+        store.close()
+        opening = timed(lambda: open_store(path).close())
+        with open_reader(path) as reader:
+            indexing = timed(lambda reader=reader: Pool(reader))
+            tracemalloc.start()
+            pool = Pool(reader)
+            memory = tracemalloc.get_traced_memory()[0] / len(pool)
+            tracemalloc.stop()
+            some = random.Random(SEED).sample(range(len(pool)), GROUP)
+            reading = timed(lambda: pool.trajectories(some))
+            following = timed(pool.refresh)
+        store = open_store(path)
+        commits = []
+        for _ in range(10):
+            rows = make_rows(filled, GROUP, tokens)
+            commits.append(GROUP / timed(lambda rows=rows: store.commit(Batch(trajectories=rows))))
+            filled += GROUP
+        table.append(
+            {
+                "rows": size,
+                "open_ms": opening * 1e3,
+                "index_s": indexing,
+                "bytes_per_row": memory,
+                "refresh_ms": following * 1e3,
+                "read_64_ms": reading * 1e3,
+                "commit_rows_per_s": spread(commits)["median"],
+                "file_mb": path.stat().st_size / 1e6,
+            }
+        )
+    store.close()
+    return table
+
+
+def timed(action: object) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    action()  # type: ignore[operator]
+    return time.perf_counter() - start
+
+
+def ratios(ours: list[float], plain: list[float]) -> list[float]:
+    """Pairwise, so that a busy moment hits both sides."""
+    return [a / b for a, b in zip(ours, plain, strict=True)]
+
+
+def show(figures: dict[str, object], table: list[dict[str, float]]) -> None:
+    """Print both tables."""
+    console = Console()
+    first = Table("against plain sqlite3", "median", "min", "max", title="Ratios in one run")
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            first.add_row(name, *(f"{value[key]:,.2f}" for key in ("median", "min", "max")))
+        else:
+            first.add_row(name, str(value), "", "")
+    console.print(first)
+    second = Table(*table[0], title="Growth with the pool")
+    for row in table:
+        second.add_row(*(f"{value:,.1f}" for value in row.values()))
+    console.print(second)
+
+
+def main() -> None:
+    """Run everything and write benchmarks/results/store.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, up to 10 k rows")
+    quick = parser.parse_args().quick
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-", dir=".") as folder:
+        figures = against_plain(Path(folder), 20 if quick else 100, tokens=2600)
+        table = growth(Path(folder), [1000, 10_000] if quick else [10_000, 100_000, 1_000_000], 48)
+    show(figures, table)
+    if not quick:
+        path = write_results(
+            "store", {"against_plain": figures, "growth": table}, [SEED], ["numpy", "google-crc32c"]
+        )
+        Console().print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()
