@@ -1,0 +1,1 @@
+"""Environments: what an agent acts in. The contract is `base`, the built-in domains are `desk`."""

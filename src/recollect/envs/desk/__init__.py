@@ -1,0 +1,1 @@
+"""The built-in service desks: airline, retail, telecom; made from seeds, judged by state."""
