@@ -1,0 +1,1 @@
+"""The schema: one file per section, gathered in `config.Config`."""

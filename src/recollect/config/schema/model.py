@@ -1,0 +1,73 @@
+"""Section `model`: which language model learns, where, and which of its weights."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from recollect.config.schema.section import Section, Words, conflict
+
+
+class LoraSettings(Section):
+    """Low-rank adapters: train a few added weights and keep the model's own as they are."""
+
+    rank: int = Field(
+        default=0,
+        ge=0,
+        le=4096,
+        description="Rank of the adapters. 0 = no adapters, all weights train.",
+    )
+    alpha: float = Field(
+        default=16.0,
+        gt=0,
+        description="Strength of the adapters: what they add is multiplied by alpha / rank.",
+    )
+    dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of adapter inputs that are dropped while training. Above 0 the policy "
+        "ratios of fresh tokens are noise around 1 instead of 1.",
+    )
+    targets: Words | None = Field(
+        default=None,
+        description="Names of the modules that get adapters, such as q_proj. none = all linear "
+        "modules but the output.",
+    )
+
+    @model_validator(mode="after")
+    def _targets_need_a_rank(self) -> LoraSettings:
+        if self.rank == 0 and self.targets is not None:
+            raise conflict(
+                "model.lora.targets",
+                "model.lora.rank",
+                what="model.lora.targets is set, but model.lora.rank = 0 means no adapters",
+                change="Set model.lora.rank (16 is usual), or remove model.lora.targets.",
+            )
+        return self
+
+
+class ModelSettings(Section):
+    """Which language model learns, where, and which of its weights."""
+
+    name: str = Field(
+        default="tiny",
+        min_length=1,
+        description="The policy to start from: tiny (built in), a folder made by "
+        "save_pretrained, or an id on the Hugging Face hub.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto",
+        description="Number format of the weights. auto = bfloat16 on a GPU that has it, "
+        "otherwise float32.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto",
+        description="Where the model runs. auto = cuda where there is a GPU, otherwise cpu.",
+    )
+    gradient_checkpointing: bool = Field(
+        default=False,
+        description="Recompute activations in the backward pass: less memory, more time.",
+    )
+    lora: LoraSettings = Field(default_factory=LoraSettings)
