@@ -1,0 +1,190 @@
+"""Every metric name, once, with its unit, its good direction and what it measures.
+
+A name reads `<room>/<metric>[/<domain>][/<level>]`. Nothing else may be logged: `check_names`
+refuses the rest, and docs/metrics.md is written from this table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Literal
+
+from recollect.errors import UnknownMetric
+
+Direction = Literal["up", "down"]
+
+ROOMS = {
+    "train": "the optimiser's side of a step",
+    "reward": "what the step's rollouts earned",
+    "policy": "how far the policy moved, and how sure it is",
+    "rollout": "what was generated",
+    "eval": "held-out tasks",
+    "time": "where a step's seconds went",
+    "perf": "speed",
+    "health": "what went wrong and was survived",
+}
+
+# The phases of a step (design §4) and what may follow it; each has its `time/` metric.
+PHASES = (
+    "plan",
+    "draw",
+    "collect",
+    "commit",
+    "score",
+    "update",
+    "record",
+    "checkpoint",
+    "evaluate",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: `<domain>` and `<level>` in the name stand for any domain and level.
+
+    `better` says which way is good, None if neither is. `measured` marks readings of the
+    clock or of other programs, the only ones that differ when a run is repeated exactly.
+    """
+
+    name: str
+    unit: str
+    better: Direction | None
+    text: str
+    measured: bool = False
+
+    @property
+    def room(self) -> str:
+        """The part of the name before the first slash."""
+        return self.name.partition("/")[0]
+
+
+def _seconds(phase: str, text: str) -> Metric:
+    return Metric(f"time/{phase}", "s", "down", text, measured=True)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("train/loss", "", None, "Loss of the step, mean over its optimiser updates."),
+    Metric("train/grad_norm", "", None, "Norm of the gradient before clipping."),
+    Metric("train/learning_rate", "", None, "Learning rate of the step's last update."),
+    Metric("train/tokens", "tokens", None, "Sampled tokens that carried gradient."),
+    Metric("train/rows", "rows", None, "Rows that carried gradient."),
+    Metric(
+        "train/skipped_steps",
+        "updates",
+        "down",
+        "Updates of this step that were skipped because loss or gradient was not finite.",
+    ),
+    Metric("reward/mean", "", "up", "Mean reward of the step's fresh rows."),
+    Metric("reward/std", "", None, "Standard deviation of the reward over the fresh rows."),
+    Metric("reward/success", "share", "up", "Share of the fresh rows that succeeded."),
+    Metric(
+        "reward/dead_groups",
+        "share",
+        "down",
+        "Share of groups with no signal: all rewards equal, so every advantage is 0.",
+    ),
+    Metric("reward/mean/<domain>", "", "up", "Mean reward of the fresh rows of one domain."),
+    Metric("reward/success/<domain>", "share", "up", "Success among one domain's fresh rows."),
+    Metric("policy/kl", "nats/token", "down", "Estimated KL to the reference policy."),
+    Metric("policy/entropy", "nats/token", None, "Mean entropy of the sampled tokens."),
+    Metric("policy/ratio_max", "", "down", "Largest policy ratio, now / behaviour, of a token."),
+    Metric("policy/clip_share", "share", "down", "Share of trained tokens the loss clipped."),
+    Metric(
+        "policy/logprob_diff",
+        "nats/token",
+        "down",
+        "Mean absolute difference between the trainer's and the sampler's log-probabilities "
+        "of the same tokens, before the step's first update.",
+    ),
+    Metric("rollout/rows", "rows", None, "Rollouts generated in this step."),
+    Metric("rollout/rows_total", "rows", None, "Rollouts generated since the run began."),
+    Metric(
+        "rollout/failed", "rows", "down", "Episodes of this step that failed; they never train."
+    ),
+    Metric("rollout/tokens", "tokens", None, "All tokens of the rollouts, prompts included."),
+    Metric("rollout/sampled_tokens", "tokens", None, "Tokens that the policy sampled."),
+    Metric("rollout/turns", "turns", None, "Mean assistant turns of a rollout."),
+    Metric("rollout/length", "tokens", None, "Mean sampled tokens of a rollout."),
+    Metric("rollout/truncated", "share", "down", "Share of rollouts cut by a limit."),
+    Metric("eval/success", "share", "up", "Success over all held-out tasks that were tried."),
+    Metric("eval/reward", "", "up", "Mean reward over all held-out tasks that were tried."),
+    Metric("eval/floor", "share", None, "What the best agent without skill scores on them."),
+    Metric("eval/tasks", "tasks", None, "Held-out attempts behind the score."),
+    Metric("eval/success/<domain>", "share", "up", "Success on one domain."),
+    Metric("eval/reward/<domain>", "", "up", "Mean reward on one domain."),
+    Metric("eval/success/<domain>/<level>", "share", "up", "Success on one level of a domain."),
+    _seconds("plan", "Choosing the step's tasks."),
+    _seconds("draw", "Choosing stored rows; 0 without replay."),
+    _seconds("collect", "Generating rollouts, environments included."),
+    _seconds("commit", "Storing the fresh rows durably."),
+    _seconds("score", "Advantages and weights."),
+    _seconds("update", "Forward, backward and optimiser."),
+    _seconds("record", "Storing what the step used and decided."),
+    _seconds("checkpoint", "Saving a checkpoint, in steps that do."),
+    _seconds("evaluate", "Evaluating, in steps that do."),
+    _seconds("step", "The whole step, evaluation and checkpoint not included."),
+    Metric("perf/rows_per_s", "rows/s", "up", "Rollouts trained per second of step.", True),
+    Metric("perf/tokens_per_s", "tokens/s", "up", "Sampled tokens per second of step.", True),
+    Metric("health/failed_episodes", "rows", "down", "Failed episodes since the run began."),
+    Metric("health/bad_steps", "updates", "down", "Skipped updates since the run began."),
+    Metric("health/not_finite", "metrics", "down", "Metrics of the line that are NaN or infinite."),
+    Metric(
+        "health/sink_drops",
+        "events",
+        "down",
+        "Events that trackers were too slow for, since this process began.",
+        measured=True,
+    ),
+    Metric(
+        "health/sink_failures",
+        "sinks",
+        "down",
+        "Sinks switched off after a failure, since this process began.",
+        measured=True,
+    ),
+)
+
+_BY_NAME = {metric.name: metric for metric in METRICS}
+_PLACE = re.compile(r"<\w+>")
+_PATTERNS = tuple(
+    (re.compile(_PLACE.sub(r"[A-Za-z0-9_.\-]+", metric.name)), metric)
+    for metric in METRICS
+    if "<" in metric.name
+)
+_FOREIGN = re.compile(r"[^A-Za-z0-9_.\-]+")
+
+
+@lru_cache(maxsize=4096)
+def find_metric(name: str) -> Metric | None:
+    """Look a logged name up; None if nobody documented it."""
+    if "<" in name:
+        return None
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    return next((metric for pattern, metric in _PATTERNS if pattern.fullmatch(name)), None)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names (a mapping's keys will do) that the table does not document."""
+    unknown = sorted(name for name in names if find_metric(name) is None)
+    if unknown:
+        nearest = get_close_matches(unknown[0], _BY_NAME, n=1)
+        raise UnknownMetric(unknown, nearest[0] if nearest else "")
+
+
+def within(name: str, *places: str | int) -> str:
+    """Name a metric of one domain (and level): `within("eval/success", "air line", 2)`.
+
+    Characters that would break a name apart become underscores.
+    """
+    return "/".join([name, *(_FOREIGN.sub("_", str(place)) or "_" for place in places)])
+
+
+def is_reproducible(name: str) -> bool:
+    """Tell whether an exact repetition of a run gives this metric bit for bit."""
+    metric = find_metric(name)
+    return metric is not None and not metric.measured

@@ -1,0 +1,1 @@
+"""Where events go: a file of metrics always, experiment trackers on request."""
