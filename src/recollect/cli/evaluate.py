@@ -1,0 +1,108 @@
+"""`recollect eval`: scoring a model, or a run's newest checkpoint, on held-out tasks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.output import Column, remark, say, write_json, write_table
+from recollect.cli.store_option import JsonOption, examples
+from recollect.cli.train import require_training
+
+if TYPE_CHECKING:
+    from recollect.config.schema.config import Config
+    from recollect.models.loading import Policy
+
+EPILOG = examples(
+    "recollect eval tiny --tasks 120",
+    "recollect eval runs/demo-1 --split test --tasks 240",
+    "recollect eval tiny --env desk:airline --level 1 --level 2 --json",
+)
+
+
+def evaluate(
+    policy: Annotated[str, typer.Argument(help="A run's folder, a model folder, tiny, a hub id.")],
+    environment: Annotated[
+        str | None, typer.Option("--env", help="The environment; default: the run's, or desk.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="The split.")] = "test",
+    tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
+    level: Annotated[list[int] | None, typer.Option("--level", help="Only these levels.")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Attempts at each task.")] = 1,
+    temperature: Annotated[float, typer.Option("--temperature", min=0.0)] = 0.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a policy by domain and level, beside the best score that needs no skill.
+
+    A run is scored with its own settings: environment, levels and limits of an episode.
+    """
+    require_training()
+    from contextlib import closing
+
+    from recollect.envs.registry import load_environment
+    from recollect.telemetry.scores import pool
+    from recollect.train.parts import make_collector, make_evaluator
+
+    flags = [f"eval.split={split}", f"eval.tasks={tasks}"]
+    flags += [f"eval.rows={rows}", f"eval.temperature={temperature}"]
+    if environment is not None:
+        flags += [f"environment.name={environment}", "environment.options={}"]
+    if level:
+        flags.append(f"environment.levels={list(level)}")
+    config, loaded = _load(policy, flags)
+    world = load_environment(config.environment.name, **config.environment.options)
+    with closing(make_collector(config, world, loaded)) as collector:
+        found = make_evaluator(config, world, collector).evaluate()
+    scores = found.scores
+    for failure in found.failures[:1]:
+        remark(
+            f"{len(found.failures)} episodes failed and count as lost, for example task "
+            f"{failure.request.task.id}, {failure.where}: {failure.reason}"
+        )
+    total = pool(scores)
+    if as_json:
+        cells = [{**asdict(s), "success": s.success} for s in (*scores, total)]
+        write_json(cells)
+        return
+    titles = ("level", "n", "success", "95 % interval", "floor")
+    write_table(
+        [Column("domain"), *(Column(title, right=True) for title in titles)],
+        [
+            (
+                *(s.domain, "all" if s.level is None else str(s.level), str(s.n)),
+                *(_percent(s.success), _interval(s.interval()), _percent(s.floor)),
+            )
+            for s in (*scores, total)
+        ],
+    )
+    say(f"{policy} on {config.environment.name}, split {split}, temperature {temperature:g}")
+
+
+def _load(policy: str, flags: list[str]) -> tuple[Config, Policy]:
+    """Load a run's newest checkpoint with its settings, or a model by name with the default ones."""
+    from recollect.config.loading import load_config
+    from recollect.errors import RunMissing
+    from recollect.models.loading import load_policy
+    from recollect.train.checkpoint import newest_checkpoint
+    from recollect.train.folder import RunFolder
+    from recollect.train.parts import policy_from
+
+    folder = RunFolder(Path(policy))
+    if not folder.config.is_file():
+        return load_config(None, flags).config, load_policy(policy)
+    config = load_config(folder.config, flags).config
+    checkpoint = newest_checkpoint(folder.checkpoints, lambda damage: remark(damage.what))
+    if checkpoint is None:
+        raise RunMissing(policy, "the run has no checkpoint yet")
+    return config, policy_from(config, checkpoint)
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.1f}%"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "-" if bounds is None else f"{100 * bounds[0]:.0f}-{100 * bounds[1]:.0f}%"

@@ -1,0 +1,75 @@
+"""How a command fails: one sentence, the next step, an exit code, no traceback.
+
+0 fine, 1 findings (damage, lines that could not be imported), 2 an error, 130 interrupted,
+141 nobody reads our output any more (as if SIGPIPE had ended us).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from recollect.cli.untrusted import visible
+from recollect.errors import RecollectError
+
+FINDINGS = 1
+ERROR = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+@contextmanager
+def failures_reported() -> Iterator[None]:
+    """Turn known failures of a command into words on stderr and `typer.Exit`."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()  # here, where a reader that went away is still our business
+    except RecollectError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            _discard_output()
+            raise typer.Exit(BROKEN_PIPE) from error
+        report(error.what, error.hint)
+        raise typer.Exit(error.exit_code) from error
+    except KeyboardInterrupt as error:
+        typer.echo("interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    except BrokenPipeError as error:
+        _discard_output()
+        raise typer.Exit(BROKEN_PIPE) from error
+    except OSError as error:
+        _flush_or_discard()
+        named = f"{error.filename}: " if error.filename else ""
+        report(f"{named}{error.strerror or error}.", "Check the path, its permissions and space.")
+        raise typer.Exit(ERROR) from error
+
+
+def report(what: str, hint: str) -> None:
+    """Say what happened and, indented below, what to do next."""
+    typer.echo(f"error: {visible(what)}", err=True)
+    if hint:
+        typer.echo(f"  {visible(hint)}", err=True)
+
+
+def _flush_or_discard() -> None:
+    """Let out what was written before the failure, unless stdout itself is what failed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Send what stdout still buffers nowhere, or the interpreter would complain at its end."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

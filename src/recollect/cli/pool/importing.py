@@ -1,0 +1,145 @@
+"""`recollect pool import`: bring trajectories into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.failure import FINDINGS
+from recollect.cli.output import count, remark, say, waiting, write_json
+from recollect.cli.store_option import (
+    DEFAULT,
+    EXITS_WITH_FINDINGS,
+    JsonOption,
+    StoreOption,
+    examples,
+    store_path,
+)
+from recollect.cli.untrusted import visible
+from recollect.errors import BadFile
+
+if TYPE_CHECKING:
+    from recollect.store.importing import ImportReport
+    from recollect.store.sqlite import SqliteStore
+
+EPILOG = examples(
+    "recollect pool import trajectories.jsonl",
+    "recollect pool import chats.jsonl --environment helpdesk --default-reward 1",
+    "recollect pool import pool.parquet --store runs/new/ --strict",
+    exits=EXITS_WITH_FINDINGS,
+)
+
+
+class Format(str, Enum):
+    """What a file can hold."""
+
+    AUTO = "auto"
+    JSONL = "jsonl"
+    MESSAGES = "messages"
+    PARQUET = "parquet"
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="The file to read.", metavar="FILE")],
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="Recollect's JSON lines, OpenAI messages (one conversation per line) or Parquet; "
+            "auto looks at the file.",
+        ),
+    ] = Format.AUTO,
+    environment: Annotated[
+        str, typer.Option(help="Environment that conversations belong to.", metavar="NAME")
+    ] = "imported",
+    run: Annotated[
+        str | None,
+        typer.Option(
+            help="Run that conversations are filed under, unless they say it; else imported.",
+            metavar="RUN",
+        ),
+    ] = None,
+    default_reward: Annotated[
+        float | None,
+        typer.Option(help="Reward of conversations that carry none.", metavar="X"),
+    ] = None,
+    success_threshold: Annotated[
+        float,
+        typer.Option(help="Reward from which such a conversation is a success.", metavar="X"),
+    ] = 1.0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Import nothing if one line is bad.")
+    ] = False,
+    store: StoreOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring trajectories from a file into the store.
+
+    The store is made if there is none. All good lines arrive in one transaction; bad lines are
+    reported with line, field and reason. Importing a file twice changes nothing. Environment,
+    run and reward options are for messages, which need not say those themselves.
+    """
+    from recollect.store.importing import import_file
+    from recollect.types import RunId
+
+    path = store_path(store)
+    with _store_or_nothing(path) as writer, waiting(f"importing {file}"):
+        report = import_file(
+            writer,
+            file,
+            format=format_.value,
+            run=None if run is None else RunId(run),
+            environment=environment,
+            strict=strict,
+            default_reward=default_reward,
+            success_threshold=success_threshold,
+        )
+    if as_json:
+        _write_json(path, report)
+    else:
+        _write(path, report)
+    if report.bad_total:
+        raise typer.Exit(FINDINGS)
+
+
+@contextmanager
+def _store_or_nothing(path: Path) -> Iterator[SqliteStore]:
+    """Open the store; one that had to be made for a failing import is taken away again."""
+    from recollect.store import open_store
+
+    is_new = not path.exists()
+    with open_store(path) as writer:
+        try:
+            yield writer
+        except BaseException as error:
+            if isinstance(error, BadFile):
+                error.hint = error.hint or "See what can be read: recollect pool import --help"
+            if is_new:  # we hold its lock: it is ours alone, and empty
+                for end in ("", "-journal", "-wal", "-shm", ".lock"):
+                    with suppress(OSError):
+                        path.with_name(path.name + end).unlink(missing_ok=True)
+            raise
+
+
+def _write(path: Path, report: ImportReport) -> None:
+    for bad in report.bad:
+        remark(
+            f"{visible(str(report.path))}, line {bad.line}: {visible(f'{bad.field}: {bad.reason}')}"
+        )
+    if report.bad_total > len(report.bad):
+        remark(f"... and {report.bad_total - len(report.bad):,} more bad lines.")
+    added = count(report.added, "trajectory", "trajectories")
+    known = f", {report.known:,} known already" if report.known else ""
+    left = f", {count(report.bad_total, 'bad line')} left out" if report.bad_total else ""
+    say(f"{added} imported into {path}{known}{left}.")
+
+
+def _write_json(path: Path, report: ImportReport) -> None:
+    from recollect.cli.documents import document
+
+    write_json({"store": str(path), "report": document(report)})

@@ -1,0 +1,112 @@
+"""`recollect pool ban`, `unban`, `pin`, `unpin`: a person's word on single trajectories."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.output import count, say, write_json
+from recollect.cli.pool.ls import shown_ids
+from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
+from recollect.types import Action, Status
+
+if TYPE_CHECKING:
+    from recollect.store.records import Row
+
+Ids = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...",
+        help="Trajectories, each shortened as far as it stays unique; - reads them from stdin.",
+    ),
+]
+Reason = Annotated[str, typer.Option(help="Why, for whoever looks later.", metavar="TEXT")]
+
+_DONE = {
+    Action.BAN: "banned",
+    Action.UNBAN: "no longer banned",
+    Action.PIN: "pinned",
+    Action.UNPIN: "no longer pinned",
+}
+
+
+def epilog(command: str) -> str:
+    """Build the examples of one of the four commands."""
+    return examples(
+        f"recollect pool {command} 3f2a",
+        f'recollect pool {command} 3f2a 9c01 --reason "looked at on Monday"',
+    )
+
+
+def ban(
+    ids: Ids, reason: Reason = "", store: StoreOption = DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Take trajectories out of replay until they are unbanned. Nothing is deleted."""
+    _mark(Action.BAN, ids, reason, store, as_json)
+
+
+def unban(
+    ids: Ids, reason: Reason = "", store: StoreOption = DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Let banned trajectories be drawn again."""
+    _mark(Action.UNBAN, ids, reason, store, as_json)
+
+
+def pin(
+    ids: Ids, reason: Reason = "", store: StoreOption = DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Keep trajectories, whatever budgets and `prune` say."""
+    _mark(Action.PIN, ids, reason, store, as_json)
+
+
+def unpin(
+    ids: Ids, reason: Reason = "", store: StoreOption = DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Let budgets and `prune` remove trajectories that were pinned."""
+    _mark(Action.UNPIN, ids, reason, store, as_json)
+
+
+def _mark(action: Action, given: list[str], reason: str, store: str, as_json: bool) -> None:
+    """Mark all of them in one transaction, or none if one of the ids is wrong."""
+    from recollect.ledger import Mark
+    from recollect.store import open_reader, open_store
+    from recollect.store.records import Batch
+
+    path = store_path(store)
+    with open_reader(path) as reader:  # refuses a wrong file or id before anything is written
+        rows = [reader.row(reader.resolve(id_)) for id_ in _expanded(given)]
+    rows = list({row.id: row for row in rows}.values())
+    left = {row.id: why for row in rows if (why := _needless(action, row))}
+    chosen = [row.id for row in rows if row.id not in left]
+    if chosen:
+        with open_store(path) as writer:
+            writer.commit(Batch(marks=[Mark(id_, action, reason) for id_ in chosen]))
+    if as_json:
+        write_json({"action": action.value, "changed": chosen, "left_alone": left})
+        return
+    for id_, shown in zip([row.id for row in rows], shown_ids([r.id for r in rows]), strict=True):
+        say(f"{shown}  {'left alone: ' + left[id_] if id_ in left else _DONE[action]}")
+    if len(rows) > 1:
+        say(f"{count(len(chosen), 'trajectory', 'trajectories')} {_DONE[action]}")
+
+
+def _expanded(given: list[str]) -> list[str]:
+    return [id_ for text in given for id_ in (sys.stdin.read().split() if text == "-" else (text,))]
+
+
+def _needless(action: Action, row: Row) -> str:
+    """Say why a row should stay as it is; empty if the mark changes something.
+
+    A quarantined row must not become live by being banned and unbanned.
+    """
+    if action is Action.BAN and row.status in (Status.BANNED, Status.QUARANTINED):
+        return f"it is {row.status.value} already"
+    if action is Action.UNBAN and row.status is not Status.BANNED:
+        return f"it is {row.status.value}, not banned"
+    if action is Action.PIN and row.pinned:
+        return "it is pinned already"
+    if action is Action.UNPIN and not row.pinned:
+        return "it is not pinned"
+    return ""

@@ -1,0 +1,85 @@
+"""`recollect runs ls` and `recollect plot`: looking at runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from recollect.cli.output import Column, remark, say, write_json, write_table
+from recollect.cli.store_option import JsonOption, examples
+
+app = typer.Typer(help="Runs and how far they have come.", no_args_is_help=True)
+PLOT_EPILOG = examples(
+    "recollect plot runs/demo-1",
+    "recollect plot runs/demo-1 runs/demo-2 --out curves.svg --x rollouts",
+)
+
+
+@app.command("ls", epilog=examples("recollect runs ls", "recollect runs ls --json"))
+def ls(
+    folder: Annotated[Path, typer.Option("--runs", help="Where the runs are.")] = Path("runs"),
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, oldest first: how far they are and what they reached."""
+    from recollect.errors import RecollectError
+    from recollect.train.folder import find_runs
+    from recollect.train.summary import state_of
+
+    found = find_runs(folder)
+    states = []
+    for run in found:
+        try:
+            states.append(state_of(run))
+        except RecollectError as error:
+            remark(f"{run.path} cannot be read: {error.what}")
+    if as_json:
+        write_json([{**asdict(state), "finished": state.finished} for state in states])
+        return
+    if not states:
+        if not found:
+            remark(f"No runs in {folder}. Start one with: recollect train demo")
+        return
+    titles = ("steps", "rollouts", "reward", "success before", "now")
+    write_table(
+        [Column("run"), Column("state"), *(Column(title, right=True) for title in titles)],
+        [
+            (
+                state.name,
+                "finished" if state.finished else "unfinished",
+                f"{state.step}/{state.steps}",
+                f"{state.rollouts:,}",
+                "-" if state.reward is None else f"{state.reward:.3f}",
+                _percent(state.first_success),
+                _percent(state.last_success),
+            )
+            for state in states
+        ],
+    )
+
+
+def plot(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; several are seeds of one.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="PNG, SVG or PDF; default: RUN/curves.png.")
+    ] = None,
+    x: Annotated[
+        Literal["step", "rollouts", "minutes"], typer.Option("--x", help="The horizontal axis.")
+    ] = "step",
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the learning curves of runs, and write the CSV behind them."""
+    from recollect.telemetry.plots import plot_run
+
+    files = plot_run(runs, out or runs[0] / "curves.png", x=x)
+    if as_json:
+        write_json([str(file) for file in files])
+        return
+    for file in files:
+        say(str(file))
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.1f}%"

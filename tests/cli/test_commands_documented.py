@@ -1,0 +1,71 @@
+"""Every command: help with examples that run, exit codes, --json, a place in docs/cli.md."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.pool.app import app
+
+from .conftest import Filled, invoke
+
+COMMANDS = [
+    command.name or command.callback.__name__
+    for command in app.registered_commands
+    if command.callback is not None
+]
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def help_of(command: str) -> str:
+    result = invoke("pool", command, "--help")
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def examples_of(command: str) -> list[str]:
+    _, _, tail = help_of(command).partition("Examples:\n")
+    return [line.strip() for line in tail.split("\n\n")[0].splitlines()]
+
+
+def test_all_promised_commands_are_there() -> None:
+    promised = "ls show stats verify export import prune ban unban pin unpin sql migrate"
+    assert sorted(promised.split()) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_complete(command: str) -> None:
+    text = help_of(command)
+    assert "--json" in text
+    assert "--store" in text
+    assert "RECOLLECT_STORE" in text
+    assert "Exit codes: 0 fine" in text
+    assert examples_of(command)
+    assert all(line.startswith("recollect pool ") for line in examples_of(command))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_is_in_the_reference(command: str) -> None:
+    assert f"## recollect pool {command}\n" in DOCS.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_run(
+    command: str, filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    short = {"3f2a": filled.items[4].id[:8], "9c01": filled.items[5].id[:8]}
+    store = {"RECOLLECT_STORE": str(filled.path)}
+    for folder in (tmp_path / "runs" / "demo", tmp_path / "old"):
+        folder.mkdir(parents=True)
+        (folder / "store.db").write_bytes(filled.path.read_bytes())
+    if command == "import":
+        for target in ("trajectories.jsonl", "pool.parquet", "chats.jsonl"):
+            options = ["--format", "messages"] if target == "chats.jsonl" else []
+            assert invoke("pool", "export", target, *options, env=store).exit_code == 0
+    for line in examples_of(command):
+        words = shlex.split(line.partition(" | ")[0])[1:]
+        result = invoke(*(short.get(word, word) for word in words), env=store)
+        assert result.exit_code == 0, f"{line}\n{result.output}"

@@ -1,0 +1,87 @@
+"""What a person sees: colour and short ids on a terminal, nothing obeyed, plain on request."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import AIRLINE, Filled, make_trajectory
+from .test_pool_show import HOSTILE, keep
+
+pty = pytest.importorskip("pty")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_terminal(*arguments: object, columns: int = 120, **variables: str) -> str:
+    """Run the command line on a terminal of its own and return what it wrote there."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "RECOLLECT_STORE")}
+    environment |= {"TERM": "xterm-256color", "COLUMNS": str(columns)} | variables
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recollect", *map(str, arguments)],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
+    )  # fmt: skip
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # Linux says so when the last writer has gone
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    assert process.wait(60) == 0, written.decode()
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_ids_are_short_and_the_table_is_coloured(filled: Filled) -> None:
+    text = on_terminal("pool", "ls", "--store", filled.path)
+    assert COLOUR.search(text)
+    assert filled.items[0].id[:10] in text
+    assert filled.items[0].id not in text
+    assert "domain" in text
+
+
+def test_a_narrow_terminal_shows_fewer_columns_and_whole_lines(filled: Filled) -> None:
+    text = COLOUR.sub("", on_terminal("pool", "ls", "--store", filled.path, columns=80))
+    assert "tokens" not in text
+    assert "status" in text
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("variable", ["RECOLLECT_PLAIN", "TERM"])
+def test_plain_on_request(filled: Filled, variable: str) -> None:
+    value = {"RECOLLECT_PLAIN": "1", "TERM": "dumb"}[variable]
+    text = on_terminal("pool", "ls", "--store", filled.path, **{variable: value})
+    assert "\x1b" not in text
+    assert filled.items[0].id in text
+
+
+def test_a_hostile_conversation_cannot_do_anything(tmp_path: Path) -> None:
+    item = make_trajectory(0, AIRLINE[0], text=HOSTILE)
+    keep(tmp_path / "s.db", item)
+    text = on_terminal("pool", "show", item.id, "--store", tmp_path / "s.db", "--logprobs")
+    assert COLOUR.search(text)
+    rest = COLOUR.sub("", text)
+    assert not set("\x1b\x9b\x07\x00\x08\x7f\r\u202e") & set(rest)
+    assert "[bold red]markup[/]" in rest
+    assert ":smile:" in rest
+    assert "\\x1b[31mred" in rest
+
+
+def test_csv_on_a_terminal_is_made_visible(filled: Filled) -> None:
+    ask = "SELECT char(27) || '[2J' AS x"
+    text = on_terminal("pool", "sql", ask, "--csv", "--store", filled.path)
+    assert text == "x\n\\x1b[2J\n"
+
+
+def test_verify_shows_that_it_works(filled: Filled) -> None:
+    text = on_terminal("pool", "verify", "--store", filled.path)
+    assert "is sound" in text
