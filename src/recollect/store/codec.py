@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
@@ -52,6 +53,7 @@ _CRC_AT = 24
 _MAX_BODY = 2**31 - 1
 
 _KINDS = {kind.value: kind for kind in SegmentKind}
+_FIELDS = len(fields(Trajectory)) + 1  # a reward is two: its value and its parts
 _PLAIN_SEGMENT = 4  # [kind, start, end, text]; calls, call_id and name follow only if any is set
 
 
@@ -66,12 +68,13 @@ def encode(trajectory: Trajectory, compress: bool = False) -> bytes:
             flags |= flag
             parts.append(array.data)
     parts += [np.packbits(t.sampled, bitorder="little").data, meta]
-    if compress:
-        flags |= _ZSTD
-        parts = [_zstandard().ZstdCompressor(level=3).compress(b"".join(parts))]
     size = sum(memoryview(part).nbytes for part in parts)
     if size > _MAX_BODY:
         raise InvalidRecord("tokens", f"{size:,} bytes do not fit one frame", t.id)
+    if compress:
+        flags |= _ZSTD
+        parts = [_zstandard().ZstdCompressor(level=3).compress(b"".join(parts))]
+        size = memoryview(parts[0]).nbytes
     counts = (_MAGIC, _VERSION, flags, t.tokens.size, t.sampled_count, len(meta), size)
     crc = google_crc32c.value(_HEADER.pack(*counts, 0, 0))
     for part in parts:
@@ -82,6 +85,12 @@ def encode(trajectory: Trajectory, compress: bool = False) -> bytes:
 def check(frame: bytes) -> None:
     """Raise CorruptFrame unless the frame's lengths and checksum hold."""
     _open(frame)
+
+
+def belongs(frame: bytes, trajectory: str) -> bool:
+    """Tell whether an intact frame is this trajectory's: a damaged index may lead to another."""
+    named = f'"id":"{trajectory}","notes":'.encode("utf-8", "replace")
+    return named in frame or decode(frame).id == trajectory
 
 
 def checksum(frame: bytes) -> int:
@@ -99,6 +108,8 @@ def decode(frame: bytes) -> Trajectory:
     mask_size = (tokens + 7) // 8
     arrays = 4 * (tokens + sampled * (bool(flags & _LOGPROBS) + bool(flags & _ENTROPIES)))
     raw_size = arrays + mask_size + meta_size
+    if raw_size > _MAX_BODY:
+        raise CorruptFrame(f"it promises {raw_size:,} bytes, more than any frame holds")
     if flags & _ZSTD:
         body = memoryview(_inflate(body, raw_size))
     if len(body) != raw_size:
@@ -116,16 +127,20 @@ def decode(frame: bytes) -> Trajectory:
     bits = np.frombuffer(body, np.uint8, mask_size, offset)
     values["sampled"] = np.unpackbits(bits, count=tokens, bitorder="little").view(np.bool_)
     values["sampled"].setflags(write=False)
+    if np.count_nonzero(values["sampled"]) != sampled:
+        raise CorruptFrame("its mask and its header count the sampled tokens differently")
     try:
         return _rebuild(json.loads(bytes(body[offset + mask_size :])), values)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFrame(f"metadata cannot be read ({error})") from error
+    except InvalidRecord as error:
         raise CorruptFrame(f"metadata cannot be read ({error})") from error
 
 
 def _open(frame: bytes) -> tuple[int, int, int, int, memoryview]:
     """Check a frame and return flags, T, S, length of the JSON, and the stored body."""
-    if len(frame) < _HEADER.size:
-        raise CorruptFrame(f"only {len(frame)} bytes")
+    if not isinstance(frame, bytes) or len(frame) < _HEADER.size:
+        raise CorruptFrame("it is too short for a header")
     magic, version, flags, tokens, sampled, meta, size, crc, reserved = _HEADER.unpack_from(frame)
     if magic != _MAGIC:
         raise CorruptFrame("it does not begin like one")
@@ -201,6 +216,8 @@ def _segment_to_list(s: Segment) -> list[object]:
 
 def _rebuild(meta: dict[str, Any], values: dict[str, Any]) -> Trajectory:
     """Make a trajectory from parts that were validated before they were encoded."""
+    if len(meta) + len(values) != _FIELDS:
+        raise ValueError(f"{len(meta)} fields")
     parts = meta.pop("reward_parts")
     sampling = meta["sampling"]
     meta["segments"] = tuple([_segment_from_list(item) for item in meta["segments"]])

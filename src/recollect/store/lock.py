@@ -7,14 +7,16 @@ for the message that names the owner.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from recollect.errors import StoreFailed, StoreLocked, StoreReadOnly
+from recollect.errors import StoreError, StoreFailed, StoreFull, StoreLocked, StoreReadOnly
 
 if sys.platform == "win32":
     import msvcrt
@@ -39,6 +41,7 @@ else:
         return True
 
 
+_PATIENCE = 10
 _held: set[WriterLock] = set()
 
 
@@ -56,11 +59,14 @@ class WriterLock:
     """Held from construction until `release`; refuses at once if somebody else holds it."""
 
     def __init__(self, store: Path) -> None:
-        self.path = store.with_name(store.name + ".lock")
+        # Beside the real file: a store reached through a link has the same lock.
+        real = store.resolve()
+        self.path = real.with_name(real.name + ".lock")
+        self._is_new = not self.path.exists()
         try:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise StoreReadOnly(store, error.strerror or str(error)) from error
+            raise cannot_write(store, error) from error
         try:
             locked = _try_lock(self._descriptor)
         except OSError as error:
@@ -72,11 +78,23 @@ class WriterLock:
         _held.add(self)
         self._introduce()
 
+    @property
+    def held(self) -> bool:
+        """Whether this process still holds it; a forked child does not."""
+        return self in _held
+
     def release(self) -> None:
         """Give the lock back. Releasing twice is fine."""
         if self in _held:
             _held.discard(self)
             os.close(self._descriptor)
+
+    def withdraw(self) -> None:
+        """Give the lock back and leave no file behind where there was none: it is no store."""
+        if self._is_new and self in _held:
+            with suppress(OSError):
+                self.path.unlink()
+        self.release()
 
     def _introduce(self) -> None:
         """Write who holds the lock, for the message others get. A full disk does not matter."""
@@ -94,8 +112,17 @@ class WriterLock:
             return
 
     def _owner(self) -> str:
-        try:
-            about = json.loads(self.path.read_text(encoding="utf-8"))
-            return f"process {about['pid']} on {about['host']} since {about['since']}"
-        except (OSError, ValueError, KeyError, TypeError):
-            return "another process"
+        for _ in range(_PATIENCE):
+            try:
+                about = json.loads(self.path.read_text(encoding="utf-8"))
+                return f"process {about['pid']} on {about['host']} since {about['since']}"
+            except (OSError, ValueError, KeyError, TypeError):
+                time.sleep(0.01)  # it may be about to introduce itself
+        return "another process"
+
+
+def cannot_write(store: Path, error: OSError) -> StoreError:
+    """Name why a store's folder or lock file cannot be made."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(store, None)
+    return StoreReadOnly(store, error.strerror or str(error))
