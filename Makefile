@@ -8,7 +8,7 @@ EXTRAS := train,parquet,plot,zstd,dev
 # The work here is many small tensors: more threads than one only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check faults bench clean help
+.PHONY: demo test check faults bench tiny clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -19,8 +19,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-demo: $(STAMP)   ## show what this is, in a minute, offline
-	$(BIN)/python examples/store_demo.py
+demo: $(STAMP)   ## train the tiny agent on the service desks, offline, in minutes
+	$(BIN)/recollect train demo
+	$(BIN)/recollect plot "$$(ls -td runs/demo-*/ | head -1)"
+
+tiny: $(STAMP)   ## rebuild the built-in model from its seed (a quarter of an hour)
+	$(BIN)/python scripts/make_tiny.py
 
 test: $(STAMP)   ## the tests, with the quick part of the fault suite
 	$(BIN)/python -m pytest

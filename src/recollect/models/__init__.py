@@ -1,0 +1,1 @@
+"""Models: loading them, attending, and turning messages into tokens."""

@@ -1,0 +1,1 @@
+"""The rollout room: sampling episodes, many rows at a time, with everything recorded."""

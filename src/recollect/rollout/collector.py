@@ -1,0 +1,98 @@
+"""Collecting: from requests to trajectories, with failures bounded and counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from recollect.envs.base import Environment
+from recollect.errors import TooManyFailures
+from recollect.models.chat import Chat
+from recollect.rollout.calls import GuardedCalls
+from recollect.rollout.episode import Limits, Request
+from recollect.rollout.round import Failure, Round, Rules
+from recollect.rollout.sampler import Sampler
+from recollect.trajectory import Trajectory
+from recollect.types import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a round of collecting gave, in the order of the requests."""
+
+    trajectories: tuple[Trajectory, ...]
+    failures: tuple[Failure, ...]
+    turns: int
+
+
+class Collector:
+    """Plays requests in an environment with the current policy.
+
+    Promises: the same weights and requests give the same trajectories, whatever their order;
+    an attempt in which the environment raises, hangs or answers nonsense is reported as a
+    Failure and never becomes a trajectory; an attempt that outlasts `episode_seconds` is cut;
+    attempts begin as places in the batch become free, and every episode that began is closed
+    when `collect` ends, however it ends.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        chat: Chat,
+        sampler: Sampler,
+        limits: Limits,
+        *,
+        call_seconds: float = 10.0,
+        episode_seconds: float = 120.0,
+        clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sampler = sampler
+        self._calls = GuardedCalls(call_seconds)
+        tokens = min(limits.tokens, sampler.max_positions or limits.tokens)
+        turns = min(limits.turns, environment.limits.turns)
+        self._rules = Rules(
+            environment=environment,
+            chat=chat,
+            limits=replace(limits, tokens=tokens, turns=turns),
+            chars=environment.limits.chars,
+            versions=(chat.fingerprint, environment.version, environment.version),
+            episode_seconds=episode_seconds,
+            clock=clock,
+            timer=timer,
+        )
+
+    def close(self) -> None:
+        """Let go of the helper thread."""
+        self._calls.close()
+
+    def collect(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        progress: Callable[[int, int], None] = lambda done, failed: None,
+    ) -> Collected:
+        """Play all requests. `progress` is told how many are done and how many failed."""
+        ids = [request.id for request in requests]
+        if len(set(ids)) != len(ids):
+            raise ValueError("two requests have the same id")
+        work = Round(self._rules, self._calls, sampling, progress)
+        try:
+            self._sampler.run(work.rows(requests), sampling, work.end_turns)
+        finally:
+            work.close()
+        return Collected(
+            tuple(work.done[i] for i in ids if i in work.done),
+            tuple(work.failed[i] for i in ids if i in work.failed),
+            work.turns,
+        )
+
+
+def check_failures(collected: Collected, max_share: float) -> None:
+    """Stop the run where more than a share of the attempts failed."""
+    total = len(collected.trajectories) + len(collected.failures)
+    if collected.failures and len(collected.failures) > max_share * total:
+        first = collected.failures[0]
+        example = f"task {first.request.task.id}, {first.where}: {first.reason}"
+        raise TooManyFailures(len(collected.failures), total, example)

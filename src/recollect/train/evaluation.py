@@ -1,0 +1,164 @@
+"""Evaluating a policy on held-out tasks, by domain and level, beside what costs no skill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+
+from recollect.envs.base import Environment, Episode, Limits, OffersConstants
+from recollect.envs.floors import floors
+from recollect.envs.survey import sort_tasks
+from recollect.errors import BadEnvironment
+from recollect.rollout.calls import CallFailed, GuardedCalls
+from recollect.rollout.collector import Collected, Collector, Failure
+from recollect.rollout.episode import Request
+from recollect.telemetry.scores import Score
+from recollect.train.metrics import deviation, mean
+from recollect.types import RunId, Sampling, Task, group_id, trajectory_id
+
+_RUN = RunId("evaluation")
+_SEED = 0  # tasks and users are the same at every evaluation, of every run: scores can be paired
+
+_Cells = dict[tuple[str, int], list[Task]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One score per domain and level, and the attempts that failed: they count as lost."""
+
+    scores: tuple[Score, ...]
+    failures: tuple[Failure, ...]
+
+
+class Evaluator:
+    """Plays the same held-out tasks whenever it is asked. Its rows are never stored or trained."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        collector: Collector,
+        *,
+        split: str,
+        tasks: int,
+        rows: int,
+        temperature: float,
+        levels: Sequence[int] | None = None,
+        floor_seconds: float = 120.0,
+    ) -> None:
+        self.split = split
+        self._collector = collector
+        self._sampling = Sampling(temperature=temperature)
+        self._cells = _choose(environment, split, tasks, levels)
+        self._floors = _best_floors(_Chosen(environment, self._cells), split, floor_seconds)
+        self._requests = [
+            _request(task, row)
+            for tasks_here in self._cells.values()
+            for task in tasks_here
+            for row in range(rows)
+        ]
+
+    @property
+    def size(self) -> int:
+        """How many attempts an evaluation makes."""
+        return len(self._requests)
+
+    def evaluate(
+        self, progress: Callable[[int, int], None] = lambda done, failed: None
+    ) -> Evaluation:
+        """Score the policy as it is now."""
+        collected = self._collector.collect(self._requests, self._sampling, progress)
+        return Evaluation(
+            tuple(self._score(cell, tasks, collected) for cell, tasks in self._cells.items()),
+            collected.failures,
+        )
+
+    def _score(self, cell: tuple[str, int], tasks: list[Task], collected: Collected) -> Score:
+        keys = {task.key for task in tasks}
+        rows = [t for t in collected.trajectories if t.task in keys]
+        failed = sum(f.request.task.key in keys for f in collected.failures)
+        rewards = [t.reward.value for t in rows] + [0.0] * failed
+        return Score(
+            cell[0],
+            cell[1],
+            len(rewards),
+            sum(t.success for t in rows),
+            self._floors.get(cell),
+            mean(rewards),
+            deviation(rewards),
+        )
+
+
+class _Chosen:
+    """An environment that has the chosen tasks and no others, to play its floors on."""
+
+    def __init__(self, environment: Environment, cells: _Cells) -> None:
+        self._environment = environment
+        self._tasks = [task for tasks in cells.values() for task in tasks]
+        self.name: str = environment.name
+        self.version: str = environment.version
+        self.domains: tuple[str, ...] = tuple({domain: None for domain, _ in cells})
+        self.splits: tuple[str, ...] = environment.splits
+        self.limits: Limits = environment.limits
+
+    def tasks(self, split: str) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    def start(self, task: Task, seed: int) -> Episode:
+        return self._environment.start(task, seed)
+
+    def constants(self, domain: str) -> Mapping[str, tuple[str, ...]]:
+        inner = self._environment
+        return inner.constants(domain) if isinstance(inner, OffersConstants) else {}
+
+
+def _choose(
+    environment: Environment, split: str, wanted: int, levels: Sequence[int] | None
+) -> _Cells:
+    """Spread the wanted number of tasks as evenly over domains and levels as they allow."""
+    found = sort_tasks(environment.tasks(split), wanted)
+    if levels is not None:
+        found = {cell: tasks for cell, tasks in found.items() if cell[1] in levels}
+    cells: _Cells = {}
+    in_turn = (task for turn in zip_longest(*found.values()) for task in turn if task is not None)
+    for task in islice(in_turn, wanted):
+        cells.setdefault((task.domain, task.level), []).append(task)
+    if not cells:
+        only = "" if levels is None else f" of levels {list(levels)}"
+        raise BadEnvironment(
+            environment.name,
+            f"split {split} has no tasks{only} to evaluate on",
+            "See what there is with: recollect env ls. Or set eval.every=0.",
+        )
+    return cells
+
+
+def _best_floors(
+    environment: Environment, split: str, seconds: float
+) -> dict[tuple[str, int], float]:
+    """Play agents without skill. An environment that fails at it has no known floors."""
+    best: dict[tuple[str, int], float] = {}
+    call = GuardedCalls(seconds)
+    try:
+        # All tasks there are: the environment was narrowed down to them.
+        for floor in call(lambda: floors(environment, split, most=1_000_000_000)):
+            cell = (floor.domain, floor.level)
+            best[cell] = max(best.get(cell, 0.0), floor.success)
+    except CallFailed:
+        return {}
+    finally:
+        call.close()
+    return best
+
+
+def _request(task: Task, row: int) -> Request:
+    return Request(
+        id=trajectory_id(_RUN, 0, task.key, row),
+        task=task,
+        run=_RUN,
+        step=0,
+        group=group_id(_RUN, 0, task.key),
+        policy_version=0,
+        seed=_SEED,
+        row=row,
+    )

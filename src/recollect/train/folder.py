@@ -1,0 +1,109 @@
+"""The run folder: where a run keeps its configuration, store, metrics and checkpoints."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from recollect.config.loading import load_config
+from recollect.config.schema.config import Config
+from recollect.config.showing import as_yaml
+from recollect.errors import RunExists, RunMissing
+from recollect.store import open_reader
+from recollect.types import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names of what is in a run's folder."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The whole configuration, every value."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON line per step and evaluation."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Model folders, one per checkpoint."""
+        return self.path / "checkpoints"
+
+    @property
+    def bad_batches(self) -> Path:
+        """Batches whose update was refused."""
+        return self.path / "bad_batches"
+
+    def store(self, config: Config) -> Path:
+        """The run's store: its own unless the configuration names another."""
+        return Path(config.store.path) if config.store.path else self.path / "store.db"
+
+    def run(self, config: Config) -> RunId:
+        """The run's name in its store: the one it was made with, wherever its folder goes."""
+        return RunId(config.run.name or _as_name(self.path))
+
+    def load(self) -> Config:
+        """Read the configuration the run was started with."""
+        if not self.config.is_file():
+            raise RunMissing(self.path, "there is no run in this folder (no config.yaml)")
+        return load_config(self.config).config
+
+
+def create_run(path: Path, config: Config) -> RunFolder:
+    """Make a new run folder; RunExists where there is one, or its store knows one of this name."""
+    folder = RunFolder(path)
+    if folder.config.exists():
+        raise RunExists(path)
+    config = _anchored(config, path)
+    if folder.store(config).is_file():
+        _refuse_known(folder.run(config), folder.store(config))
+    path.mkdir(parents=True, exist_ok=True)
+    draft = path / f".config.{uuid.uuid4().hex}.yaml"
+    draft.write_text(as_yaml(config), encoding="utf-8")
+    try:
+        os.link(draft, folder.config)  # unlike a rename it never takes the place of another's
+    except FileExistsError:
+        raise RunExists(path) from None
+    except OSError:  # a file system without links
+        draft.replace(folder.config)
+    finally:
+        draft.unlink(missing_ok=True)
+    return folder
+
+
+def find_runs(root: Path) -> list[RunFolder]:
+    """List the runs below a folder, oldest first."""
+    found = [path.parent for path in root.glob("*/config.yaml")] if root.is_dir() else []
+    return [
+        RunFolder(path) for path in sorted(found, key=lambda p: (p / "config.yaml").stat().st_mtime)
+    ]
+
+
+def _anchored(config: Config, path: Path) -> Config:
+    """Write down what must not change with the place that the run is resumed from, or moved to."""
+    run = config.run.model_copy(update={"name": _as_name(path)})
+    store = config.store
+    if store.path is not None:
+        where = str(Path(store.path).expanduser().resolve())
+        store = store.model_copy(update={"path": where})
+    return config.model_copy(update={"run": run, "store": store})
+
+
+def _as_name(path: Path) -> str:
+    """Turn a folder's name into one that a run may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip("._-")[:64] or "run"
+
+
+def _refuse_known(run: RunId, store: Path) -> None:
+    """Keep two runs of one name apart: the second would set the first one's rows aside."""
+    with open_reader(store) as reader:
+        if any(known.id == run for known in reader.runs().values()):
+            raise RunExists(f"{store} (run {run})")

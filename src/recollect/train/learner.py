@@ -1,0 +1,173 @@
+"""The learner: one scored batch becomes optimiser steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from recollect.algo import kl
+from recollect.algo.rows import Rows
+from recollect.config.schema.config import Config
+from recollect.models.attention import packed
+from recollect.models.loading import Policy
+from recollect.randomness import stream_seed
+from recollect.train.batch import Batch, ScoredRow, minibatches
+from recollect.train.guards import Guard
+from recollect.train.objective import aggregated, kl_losses, policy_losses
+from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
+from recollect.train.packing import Pack, pack
+from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
+from recollect.train.scorer import (
+    Recorded,
+    Reference,
+    entropies,
+    log_distributions,
+    of_targets,
+    target_logprobs,
+)
+from recollect.trajectory import Trajectory
+
+OPTIMIZER = "optimizer.safetensors"
+
+
+class Learner:
+    """Applies scored batches to a policy. `version` counts optimiser steps.
+
+    Promises: the same batches in the same order give the same weights, bit for bit, on one
+    CPU; a loss or gradient that is not finite changes nothing and is counted; a batch without
+    signal changes nothing. `reference` is needed where `algo.kl_coef` is above 0.
+    """
+
+    def __init__(
+        self, policy: Policy, config: Config, guard: Guard, reference: Reference | None = None
+    ) -> None:
+        assert reference is not None or not config.algo.kl_coef, "a KL divergence to what?"
+        self.policy = policy
+        self.version = 0
+        self._config = config
+        self._guard = guard
+        self._reference = reference
+        self._temperature = config.rollout.temperature
+        self._parameters = policy.trainable()
+        self._optimizer = make_optimizer(self._parameters, config.train)
+
+    def update(
+        self,
+        batch: Batch,
+        step: int,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> UpdateReport:
+        """Train on the rows of a batch that carry signal.
+
+        `progress` is told how many minibatches are done, of how many.
+        """
+        train = self._config.train
+        rate = learning_rate(train, step, self._config.run.steps)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        figures = UpdateFigures()
+        parts = minibatches(batch.training, train.minibatches) * train.epochs
+        with _seeded(self._config.run.seed, step, self.policy.device):
+            for done, rows in enumerate(parts, start=1):
+                self._step(rows, step, figures)
+                progress(done, len(parts))
+        return figures.report(rate)
+
+    def penalties(self, trajectories: Sequence[Trajectory]) -> list[float]:
+        """KL cost of each row, to be taken off its reward: kl_coef times the sum over its tokens.
+
+        All 0 unless `algo.kl_in` is "reward". Policy and reference are computed by the same
+        passes, so that equal weights cost exactly 0: with recorded log-probs rounding would be
+        left over, and advantages blow the smallest difference within a group up to full size.
+        """
+        algo, costs = self._config.algo, np.zeros(len(trajectories))
+        if self._reference is not None and algo.kl_in == "reward":
+            for each in self._packs(trajectories):
+                cost = kl.kl_penalty(
+                    target_logprobs(self.policy.model, each, self._temperature),
+                    self._reference.logprobs(each, self._temperature),
+                    torch.ones_like(each.targets, dtype=torch.bool),
+                    estimator=algo.kl_estimator,
+                )
+                np.add.at(costs, each.rows.cpu().numpy(), cost.double().cpu().numpy())
+        return [algo.kl_coef * float(cost) for cost in costs]
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimiser state into a folder."""
+        self.policy.save(folder)
+        save_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+
+    def restore(self, folder: Path, version: int) -> None:
+        """Take optimiser state and version back; the weights were loaded with the policy."""
+        load_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+        self.version = version
+
+    def _packs(self, trajectories: Sequence[Trajectory]) -> list[Pack]:
+        train = self._config.train
+        return pack(trajectories, train.pack_tokens, train.shared_prompts, self.policy.device)
+
+    def _step(self, rows: Sequence[ScoredRow], step: int, figures: UpdateFigures) -> None:
+        """One optimiser step over some rows, pack by pack."""
+        trajectories = [row.trajectory for row in rows]
+        recorded = Recorded(trajectories, self.policy.device)
+        advantages = torch.tensor(
+            [row.advantage for row in rows], dtype=torch.float32, device=self.policy.device
+        )
+        by_token = self._config.algo.aggregation == "token-mean"
+        denominator = sum(t.sampled_count for t in trajectories) if by_token else len(rows)
+        self._optimizer.zero_grad(set_to_none=True)
+        piece = StepFigures()
+        for each in self._packs(trajectories):
+            # The layout stays in force for the backward pass: checkpointing runs layers again.
+            with packed(each.spans):
+                loss = self._loss(each, recorded, advantages, float(denominator), piece)
+                loss.backward()  # type: ignore[no-untyped-call]
+        norm = float(
+            torch.nn.utils.clip_grad_norm_(
+                [p for _, p in self._parameters], self._config.train.max_grad_norm
+            )
+        )
+        if self._guard.allows(step, piece.loss, norm, rows):
+            self._optimizer.step()
+            self.version += 1
+            figures.apply(piece, norm, trajectories)
+        else:
+            figures.skip()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def _loss(
+        self,
+        each: Pack,
+        behaviour: Recorded,
+        advantages: torch.Tensor,
+        denominator: float,
+        figures: StepFigures,
+    ) -> torch.Tensor:
+        algo = self._config.algo
+        distributions = log_distributions(self.policy.model, each, self._temperature)
+        logprobs, recorded = of_targets(distributions, each), behaviour.logprobs(each)
+        rows = Rows(each.rows, len(advantages))
+        token_losses, diagnostics = policy_losses(
+            algo, logprobs, recorded, advantages[each.rows], rows
+        )
+        if self._reference is not None and algo.kl_in == "loss":
+            reference = self._reference.logprobs(each, self._temperature)
+            token_losses = token_losses + kl_losses(algo, logprobs, reference)
+        if algo.entropy_coef:
+            token_losses = token_losses - algo.entropy_coef * entropies(distributions)
+        loss = aggregated(self._config, token_losses, rows, denominator)
+        figures.add(loss, logprobs, recorded, diagnostics)
+        return loss
+
+
+@contextmanager
+def _seeded(seed: int, step: int, device: torch.device) -> Iterator[None]:
+    """Make what adapters drop, if they do, a function of the step; torch knows no other way."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(stream_seed(seed, "dropout", step))
+        yield

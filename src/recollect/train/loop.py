@@ -1,0 +1,213 @@
+"""The training loop: plan, collect, commit, score, update, record; then evaluate and save.
+
+Read `train` from top to bottom; each phase is one call. Fresh rows are durable before anything
+trains on them, and what a step decided is recorded in one transaction after the optimiser has
+stepped. A run that is killed anywhere goes on from its newest checkpoint as if nothing had
+happened, because every decision is a function of (seed, step) and of the weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from recollect.ledger import Cursor, Event, Group, TaskState
+from recollect.rollout.collector import Collected, Failure, check_failures
+from recollect.rollout.episode import Request
+from recollect.store.records import Batch as StoreBatch
+from recollect.telemetry import events
+from recollect.train.batch import Batch
+from recollect.train.checkpoint import prune_checkpoints, save_checkpoint
+from recollect.train.interrupts import Interrupts
+from recollect.train.metrics import step_metrics
+from recollect.train.report import UpdateReport
+from recollect.train.scoring import score
+from recollect.train.session import Session, checkpoint_state
+from recollect.types import Sampling, Task, group_id, trajectory_id
+
+_MOST_REASONS = 5  # of failed episodes that are said; the store has them all
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: the last step done, and the signal that stopped it early, if any."""
+
+    step: int
+    signal: int | None
+
+
+def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome:
+    """Train until the last step, or until somebody interrupts."""
+    config, step, saved = s.config, s.done, s.done
+    steps = config.run.steps
+    with Interrupts() as interrupts:
+        if step == 0 and config.eval.at_start:
+            _evaluate(s, 0, clock)
+        while step < steps and interrupts.signal is None:
+            step += 1
+            watch = _Stopwatch(s, step, clock)
+            with watch("plan"):
+                tasks = s.schedule.tasks_of(step)
+                requests = _requests(s, step, tasks)
+            with watch("collect"):
+                collected = _collect(s, step, requests)
+            with watch("commit"):
+                _commit(s, step, tasks, collected)
+            check_failures(collected, config.rollout.max_failed_share)
+            with watch("score"):
+                penalties = s.learner.penalties(collected.trajectories)
+                batch = score(collected.trajectories, config.algo.advantage, penalties)
+            with watch("update"):
+                report = _update(s, step, batch)
+            with watch("record"):
+                _record(s, step, tasks, collected)
+            metrics = step_metrics(tasks, collected, batch, report, watch.seconds, s.totals)
+            s.sink.emit(events.StepFinished(step, steps, metrics))
+            if _due(config.eval.every, step) or step == steps:
+                _evaluate(s, step, clock)
+            if _due(config.checkpoint.every, step):
+                _save(s, step)
+                saved = step
+        if saved < step:
+            _save(s, step)
+    return Outcome(step, interrupts.signal if step < steps else None)
+
+
+def _requests(s: Session, step: int, tasks: Sequence[Task]) -> list[Request]:
+    """Ask for n attempts at each task, under the policy as it is now."""
+    return [
+        Request(
+            id=trajectory_id(s.run, step, task.key, row),
+            task=task,
+            run=s.run,
+            step=step,
+            group=group_id(s.run, step, task.key),
+            policy_version=s.learner.version,
+            seed=s.config.run.seed,
+            row=row,
+        )
+        for task in tasks
+        for row in range(s.config.rollout.rows_per_task)
+    ]
+
+
+def _collect(s: Session, step: int, requests: list[Request]) -> Collected:
+    r = s.config.rollout
+    sampling = Sampling(r.temperature, r.top_p, r.top_k, r.max_turn_tokens)
+    collected = s.collector.collect(requests, sampling, _motion(s, step, len(requests)))
+    s.totals.rows += len(collected.trajectories)
+    s.totals.failed += len(collected.failures)
+    _tell_failures(s, collected.failures)
+    return collected
+
+
+def _commit(s: Session, step: int, tasks: Sequence[Task], collected: Collected) -> None:
+    """Make fresh rows durable before anything trains on them."""
+    version = s.learner.version
+    s.store.commit(
+        StoreBatch(
+            tasks=tasks,
+            groups=[
+                Group(group_id(s.run, step, task.key), s.run, step, task.key, version)
+                for task in tasks
+            ],
+            trajectories=collected.trajectories,
+            events=[_failed(s, step, failure) for failure in collected.failures],
+        )
+    )
+
+
+def _update(s: Session, step: int, batch: Batch) -> UpdateReport:
+    report = s.learner.update(
+        batch,
+        step,
+        lambda done, total: s.sink.emit(events.MinibatchFinished(step, done, total)),
+    )
+    s.totals.skipped += report.skipped
+    return report
+
+
+def _record(s: Session, step: int, tasks: Sequence[Task], collected: Collected) -> None:
+    """Write what the step did, once the optimiser has stepped: one transaction."""
+    states = []
+    for task in tasks:
+        rows = [t for t in collected.trajectories if t.task == task.key]
+        if rows:
+            successes = sum(t.success for t in rows)
+            states.append(TaskState(s.run, task.key, step, successes, len(rows)))
+    cursor = Cursor(s.run, step, s.learner.version)
+    s.store.commit(StoreBatch(task_states=states, cursors=[cursor]))
+
+
+def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
+    if s.evaluator is None:
+        return
+    s.sink.emit(events.PhaseStarted(step, "evaluate"))
+    started = clock()
+    found = s.evaluator.evaluate(_motion(s, step, s.evaluator.size))
+    if found.failures:
+        share = f"{len(found.failures)} of {s.evaluator.size}"
+        why = _reason(found.failures[0])
+        s.sink.emit(events.Warned(f"{share} evaluation episodes failed and count as lost: {why}"))
+    seconds = clock() - started
+    s.sink.emit(events.EvaluationFinished(step, found.scores, s.evaluator.split, seconds))
+
+
+def _save(s: Session, step: int) -> None:
+    """Save a checkpoint, then let go of older ones."""
+    s.sink.emit(events.PhaseStarted(step, "checkpoint"))
+    saved = save_checkpoint(s.folder.checkpoints, step, checkpoint_state(s), s.learner.save)
+    prune_checkpoints(s.folder.checkpoints, step, s.config.checkpoint.keep)
+    s.sink.emit(events.CheckpointSaved(step, saved.folder))
+
+
+def _tell_failures(s: Session, failures: Sequence[Failure]) -> None:
+    """Say why episodes failed, each reason once: afterwards the step's line counts them."""
+    for failure in failures:
+        if failure.reason not in s.told and len(s.told) < _MOST_REASONS:
+            s.told.add(failure.reason)
+            s.sink.emit(events.Warned(f"Failed episodes never train: {_reason(failure)}"))
+
+
+def _reason(failure: Failure) -> str:
+    return f"task {failure.request.task.id}, {failure.where}: {failure.reason}"
+
+
+def _failed(s: Session, step: int, failure: Failure) -> Event:
+    what = {"id": failure.request.id, "task": failure.request.task.id}
+    return Event(
+        s.run, step, "episode_failed", {**what, "where": failure.where, "reason": failure.reason}
+    )
+
+
+def _motion(s: Session, step: int, total: int) -> Callable[[int, int], None]:
+    """Tell the sinks how many of the phase's episodes are done."""
+
+    def tell(done: int, failed: int) -> None:
+        running = total - done - failed
+        s.sink.emit(events.EpisodeFinished(step, done + failed, total, running, failed))
+
+    return tell
+
+
+def _due(every: int, step: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+class _Stopwatch:
+    """Announces the phases of a step and measures them."""
+
+    def __init__(self, s: Session, step: int, clock: Callable[[], float]) -> None:
+        self._session = s
+        self._step = step
+        self._clock = clock
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        self._session.sink.emit(events.PhaseStarted(self._step, phase))
+        started = self._clock()
+        yield
+        self.seconds[phase] = self._clock() - started

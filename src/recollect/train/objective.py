@@ -1,0 +1,59 @@
+"""The objective a configuration asks for: losses per token, and one number from them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from recollect.algo import aggregation, kl
+from recollect.algo.losses import cispo, gspo, importance_weighted, ppo_clip, reinforce, topr
+from recollect.algo.rows import Rows
+from recollect.algo.surrogate import TokenDiagnostics
+from recollect.config.schema.algo import AlgoSettings
+from recollect.config.schema.config import Config
+
+
+def policy_losses(
+    algo: AlgoSettings,
+    logprobs: torch.Tensor,
+    recorded: torch.Tensor,
+    advantages: torch.Tensor,
+    rows: Rows,
+) -> tuple[torch.Tensor, TokenDiagnostics]:
+    """Loss of each token [n] by `algo.loss`, and what became of the tokens."""
+    mask = torch.ones_like(rows.index, dtype=torch.bool)
+    given = (logprobs, recorded, advantages, mask)
+    if algo.loss == "ppo_clip":
+        return ppo_clip(*given, low=algo.clip_low, high=algo.clip_high, dual=algo.dual_clip)
+    if algo.loss == "gspo":
+        return gspo(*given, rows, low=algo.clip_low, high=algo.clip_high)
+    if algo.loss == "cispo":
+        return cispo(*given, low=algo.clip_low, high=algo.clip_high)
+    if algo.loss == "topr":
+        return topr(*given, rows)
+    if algo.loss == "importance_weighted":
+        return importance_weighted(*given)
+    return reinforce(logprobs, advantages, mask)
+
+
+def kl_losses(algo: AlgoSettings, logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """What the KL divergence to the reference adds to the loss of each token [n]."""
+    mask = torch.ones_like(logprobs, dtype=torch.bool)
+    # The schema refuses k1 in the loss, whose gradient is 0 on average.
+    gradient: Literal["k2", "k3"] = "k3" if algo.kl_estimator == "k3" else "k2"
+    return algo.kl_coef * kl.kl_loss(logprobs, reference, mask, value="k3", gradient=gradient)
+
+
+def aggregated(
+    config: Config, token_losses: torch.Tensor, rows: Rows, denominator: float
+) -> torch.Tensor:
+    """One number from the losses of the tokens of a pack: its share in the optimiser step."""
+    algo = config.algo
+    norm = None  # only one of the modes has such a constant
+    if algo.aggregation == "seq-mean-token-sum-norm":
+        norm = algo.aggregation_norm or float(config.rollout.max_tokens)
+    mask = torch.ones_like(rows.index, dtype=torch.bool)
+    return aggregation.aggregate(
+        token_losses, rows, mask, mode=algo.aggregation, denominator=denominator, norm=norm
+    )

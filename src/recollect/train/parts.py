@@ -1,0 +1,86 @@
+"""The parts of a run that a configuration describes: policy, reference, collector, evaluator."""
+
+from __future__ import annotations
+
+from recollect.config.schema.config import Config
+from recollect.envs.base import Environment
+from recollect.models.loading import Lora, Policy, load_policy
+from recollect.rollout.collector import Collector
+from recollect.rollout.episode import Limits
+from recollect.rollout.sampler import Sampler
+from recollect.train.checkpoint import Checkpoint
+from recollect.train.evaluation import Evaluator
+from recollect.train.scorer import Reference
+
+
+def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
+    """Load the policy a run starts from, or goes on with."""
+    lora = config.model.lora
+    adapters = (
+        Lora(lora.rank, lora.alpha, lora.dropout, tuple(lora.targets) if lora.targets else None)
+        if lora.rank
+        else None
+    )
+    whole = checkpoint is not None and adapters is None
+    policy = load_policy(
+        str(checkpoint.folder) if checkpoint is not None and whole else config.model.name,
+        dtype=config.model.dtype,
+        device=config.model.device,
+        lora=adapters,
+        gradient_checkpointing=config.model.gradient_checkpointing,
+        adapter=checkpoint.folder if checkpoint is not None and adapters else None,
+        seed=config.run.seed,
+    )
+    _align(policy)
+    return policy
+
+
+def make_reference(
+    config: Config, policy: Policy, checkpoint: Checkpoint | None
+) -> Reference | None:
+    """Make what the KL divergence is measured against; None where nothing asks for it.
+
+    A resumed policy has moved on already, so its beginning is loaded again.
+    """
+    if not config.algo.kl_coef:
+        return None
+    moved = checkpoint is not None and not config.model.lora.rank
+    return Reference(policy, policy_from(config, None) if moved else None)
+
+
+def make_collector(config: Config, environment: Environment, policy: Policy) -> Collector:
+    """Make the collector that a configuration describes."""
+    rollout = config.rollout
+    return Collector(
+        environment,
+        policy.chat,
+        Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows),
+        Limits(rollout.max_tokens, rollout.max_turn_tokens, rollout.max_turns),
+        call_seconds=rollout.call_seconds,
+        episode_seconds=rollout.episode_seconds,
+    )
+
+
+def make_evaluator(config: Config, environment: Environment, collector: Collector) -> Evaluator:
+    """Make the evaluator that a configuration describes."""
+    return Evaluator(
+        environment,
+        collector,
+        split=config.eval.split,
+        tasks=config.eval.tasks,
+        rows=config.eval.rows,
+        temperature=config.eval.temperature,
+        levels=config.environment.levels,
+        floor_seconds=config.rollout.episode_seconds,
+    )
+
+
+def _align(policy: Policy) -> None:
+    """Move weights on a CPU into memory of torch's own.
+
+    Loaded, they lie wherever their file has them, and some kernels round differently by address:
+    a resumed run would part from an undisturbed one in the last bit.
+    """
+    if policy.device.type == "cpu":
+        for parameter in policy.model.parameters():
+            parameter.data = parameter.data.clone()

@@ -1,0 +1,116 @@
+"""What an update did: the figures of its optimiser steps, gathered pack by pack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from recollect.algo.surrogate import TokenDiagnostics
+from recollect.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far the policy was from the one that sampled, over the tokens of applied updates."""
+
+    kl: float  # k3 estimate of KL(now || sampler), nats per token
+    ratio_max: float
+    clip_share: float
+    logprob_difference: float  # mean |trainer - sampler| before the first optimiser step
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What an update did, over all of its optimiser steps.
+
+    Loss and gradient norm are means over the steps that were applied: 0 where no row carried
+    signal, NaN where every step was refused. `rows` and `tokens` count what carried gradient,
+    once, however often. `drift` is None where nothing did.
+    """
+
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    rows: int
+    tokens: int
+    optimizer_steps: int
+    skipped: int
+    drift: Drift | None
+
+
+class StepFigures:
+    """Running sums over the packs of one optimiser step."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self.tokens = 0
+        self.kl = 0.0
+        self.clipped = 0.0
+        self.difference = 0.0
+        self.ratio_max = 0.0
+
+    def add(
+        self,
+        loss: torch.Tensor,
+        logprobs: torch.Tensor,
+        recorded: torch.Tensor,
+        diagnostics: TokenDiagnostics,
+    ) -> None:
+        """Add one pack."""
+        drift = (logprobs.detach() - recorded).double()
+        self.loss += float(loss.detach())
+        self.tokens += drift.numel()
+        self.kl += float((torch.expm1(-drift) + drift).sum())
+        self.clipped += float(diagnostics.clip_fraction) * drift.numel()
+        self.difference += float(drift.abs().sum())
+        self.ratio_max = max(self.ratio_max, float(drift.max().exp()))
+
+
+class UpdateFigures:
+    """Running sums over the optimiser steps of one update."""
+
+    def __init__(self) -> None:
+        self._applied: list[StepFigures] = []
+        self._norm = 0.0
+        self._skipped = 0
+        self._trained: dict[str, int] = {}  # sampled tokens by row
+
+    def apply(self, step: StepFigures, norm: float, rows: Sequence[Trajectory]) -> None:
+        """Add an optimiser step that was applied to some rows."""
+        self._applied.append(step)
+        self._norm += norm
+        self._trained.update((row.id, row.sampled_count) for row in rows)
+
+    def skip(self) -> None:
+        """Count an optimiser step that was refused."""
+        self._skipped += 1
+
+    def report(self, rate: float) -> UpdateReport:
+        """Sum up."""
+        steps = len(self._applied)
+        nothing = math.nan if self._skipped else 0.0
+        return UpdateReport(
+            loss=sum(step.loss for step in self._applied) / steps if steps else nothing,
+            grad_norm=self._norm / steps if steps else nothing,
+            learning_rate=rate,
+            rows=len(self._trained),
+            tokens=sum(self._trained.values()),
+            optimizer_steps=steps,
+            skipped=self._skipped,
+            drift=self._drift(),
+        )
+
+    def _drift(self) -> Drift | None:
+        tokens = sum(step.tokens for step in self._applied)
+        if not tokens:
+            return None
+        first = self._applied[0]
+        return Drift(
+            kl=sum(step.kl for step in self._applied) / tokens,
+            ratio_max=max(step.ratio_max for step in self._applied),
+            clip_share=sum(step.clipped for step in self._applied) / tokens,
+            logprob_difference=first.difference / first.tokens,
+        )

@@ -1,0 +1,77 @@
+"""Which tasks a step trains on: every task once per pass, in an order of its own each pass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.config.schema.environment import EnvironmentSettings
+from recollect.envs.base import Environment
+from recollect.errors import BadEnvironment
+from recollect.randomness import stream
+from recollect.types import Task
+
+# Procedural environments may yield very many; a pass over this many tasks is a pass over all.
+_MOST_TASKS = 20_000
+
+
+def training_tasks(environment: Environment, settings: EnvironmentSettings) -> tuple[Task, ...]:
+    """List the tasks that the settings ask for, each once, in the environment's order."""
+    wanted = environment.tasks(settings.split)
+    if settings.levels is not None:
+        wanted = (task for task in wanted if task.level in settings.levels)
+    found = itertools.islice(wanted, settings.tasks or _MOST_TASKS)
+    tasks = tuple({task.key: task for task in found}.values())
+    if not tasks:
+        levels = "" if settings.levels is None else f" of levels {list(settings.levels)}"
+        raise BadEnvironment(
+            environment.name,
+            f"split {settings.split} has no tasks{levels}",
+            "See what there is with: recollect env ls",
+        )
+    return tasks
+
+
+class Schedule:
+    """A pure function from step to tasks; nothing to save, nothing to restore.
+
+    `tasks` are all different. Where there are fewer than `per_step`, every step has all of them.
+    """
+
+    def __init__(self, tasks: Sequence[Task], seed: int, per_step: int) -> None:
+        self._tasks = tuple(tasks)
+        self._seed = seed
+        self._per_step = min(per_step, len(self._tasks))
+        self._lap = 0
+        self._order = self._shuffled(0)
+
+    def tasks_of(self, step: int) -> list[Task]:
+        """Return the tasks of a step (from 1); no task twice in a step."""
+        first = (step - 1) * self._per_step
+        places = range(first, first + self._per_step)
+        return [self._at(*divmod(place, len(self._tasks))) for place in places]
+
+    def _at(self, lap: int, place: int) -> Task:
+        if lap < self._lap:
+            self._lap, self._order = 0, self._shuffled(0)
+        while self._lap < lap:
+            self._lap += 1
+            self._order = self._after(self._lap, self._order)
+        return self._tasks[int(self._order[place])]
+
+    def _after(self, lap: int, before: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Order a pass. Where a step ends one pass and begins this one, it shares no task."""
+        order = self._shuffled(lap)
+        tail = lap * len(self._tasks) % self._per_step
+        if not tail:
+            return order
+        taken = np.isin(order, before[-tail:])
+        # The step's first tasks here are the first that it does not have; all others follow.
+        head = np.flatnonzero(~taken)[: self._per_step - tail]
+        return np.concatenate((order[head], np.delete(order, head)))
+
+    def _shuffled(self, lap: int) -> NDArray[np.int64]:
+        return stream(self._seed, "tasks", lap).permutation(len(self._tasks))

@@ -1,0 +1,150 @@
+"""A session: everything a run needs, opened from its configuration, fresh or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from recollect.canonical import Json
+from recollect.config.schema.config import Config
+from recollect.envs.base import Environment
+from recollect.envs.registry import load_environment
+from recollect.ledger import Event, Run
+from recollect.rollout.collector import Collector
+from recollect.store import open_store
+from recollect.store.records import Batch
+from recollect.store.sqlite import SqliteStore
+from recollect.telemetry.events import Sink, Warned
+from recollect.telemetry.fanout import Fanout
+from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
+from recollect.train.checkpoint import Checkpoint, newest_checkpoint
+from recollect.train.evaluation import Evaluator
+from recollect.train.folder import RunFolder
+from recollect.train.guards import Guard
+from recollect.train.learner import Learner
+from recollect.train.parts import make_collector, make_evaluator, make_reference, policy_from
+from recollect.train.schedule import Schedule, training_tasks
+from recollect.train.totals import Totals
+from recollect.types import RunId
+
+
+@dataclass(slots=True)
+class Session:
+    """The parts of one run. `done` is the last step that is already behind it.
+
+    `told` are reasons of failed episodes that were said already.
+    """
+
+    config: Config
+    folder: RunFolder
+    run: RunId
+    environment: Environment
+    store: SqliteStore
+    learner: Learner
+    guard: Guard
+    collector: Collector
+    evaluator: Evaluator | None
+    schedule: Schedule
+    totals: Totals
+    sink: Fanout
+    done: int
+    told: set[str] = field(default_factory=set)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.sink.close()
+        self.collector.close()
+        self.store.close()
+
+
+def open_session(folder: RunFolder, sinks: Mapping[str, Sink]) -> Session:
+    """Open the run in a folder where it stands: at its newest whole checkpoint, or at the start.
+
+    Whatever the run wrote after that step is fenced off in the store and cut from the metrics,
+    and will be computed again. The sinks become the session's, even where it cannot be opened.
+    """
+    with ExitStack() as undo:
+        undo.callback(Fanout(sinks).close)
+        config = folder.load()
+        # Before anything else, because it refuses a run that is under way in another process.
+        store = undo.enter_context(open_store(folder.store(config), compress=config.store.compress))
+        session = _assemble(folder, config, store, sinks)
+        undo.pop_all()
+    return session
+
+
+def _assemble(
+    folder: RunFolder, config: Config, store: SqliteStore, sinks: Mapping[str, Sink]
+) -> Session:
+    damages: list[str] = []
+    checkpoint = newest_checkpoint(folder.checkpoints, lambda error: damages.append(error.what))
+    environment = load_environment(config.environment.name, **config.environment.options)
+    tasks = training_tasks(environment, config.environment)
+    policy = policy_from(config, checkpoint)
+    guard = Guard(folder.bad_batches, config.train.max_bad_steps)
+    learner = Learner(policy, config, guard, make_reference(config, policy, checkpoint))
+    collector = make_collector(config, environment, policy)
+    session = Session(
+        config=config,
+        folder=folder,
+        run=folder.run(config),
+        environment=environment,
+        store=store,
+        learner=learner,
+        guard=guard,
+        collector=collector,
+        evaluator=make_evaluator(config, environment, collector) if config.eval.every else None,
+        schedule=Schedule(tasks, config.run.seed, config.rollout.tasks_per_step),
+        totals=Totals(),
+        sink=Fanout({}),
+        done=0,
+    )
+    if checkpoint is not None:
+        _restore(session, checkpoint)
+    _set_later_steps_aside(session, checkpoint is not None)
+    session.sink = Fanout({"metrics.jsonl": JsonlSink(folder.metrics), **sinks})
+    for damage in damages:
+        session.sink.emit(Warned(f"{damage} An older one is used."))
+    return session
+
+
+def checkpoint_state(session: Session) -> dict[str, Json]:
+    """What a checkpoint keeps beside weights and optimiser."""
+    return {
+        "policy_version": session.learner.version,
+        "bad_in_a_row": session.guard.in_a_row,
+        **session.totals.state(),
+    }
+
+
+def _restore(session: Session, checkpoint: Checkpoint) -> None:
+    state = {name: int(str(value)) for name, value in checkpoint.state.items()}
+    session.learner.restore(checkpoint.folder, state["policy_version"])
+    session.guard.in_a_row = state["bad_in_a_row"]
+    session.totals = Totals.restore(state)
+    session.done = checkpoint.step
+
+
+def _set_later_steps_aside(session: Session, has_checkpoint: bool) -> None:
+    """Bring store and metrics back to the step that the session goes on from."""
+    store, run, done = session.store, session.run, session.done
+    settings = session.config.model_dump(mode="json")
+    known = next((r for r in store.runs().values() if r.id == run), None)
+    if known is None:
+        store.commit(Batch(runs=[Run(run, session.config.run.seed, settings)]))
+    else:
+        store.fence(run, done, "resumed")
+        if known.config != settings:
+            # The run keeps the configuration it began with; what was changed since is told.
+            store.commit(Batch(events=[Event(run, done, "config_changed", {"now": settings})]))
+    # -1: an evaluation before the first step is made again as well.
+    truncate_after(session.folder.metrics, done if has_checkpoint else -1)
