@@ -13,7 +13,6 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from results_file import spread, write_results
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +23,7 @@ from recollect.telemetry.scores import pool
 from recollect.train.folder import create_run
 from recollect.train.loop import train
 from recollect.train.session import open_session
+from results_file import spread, write_results
 
 
 def run_seed(preset: str, seed: int, settings: list[str], folder: Path) -> dict[str, float]:

@@ -20,7 +20,9 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def write_results(name: str, figures: object, seeds: Sequence[int], packages: Sequence[str]) -> Path:
+def write_results(
+    name: str, figures: object, seeds: Sequence[int], packages: Sequence[str]
+) -> Path:
     """Write benchmarks/results/NAME.json with figures, seeds, command, versions and commit."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False

@@ -16,10 +16,10 @@ import sqlite3
 import tempfile
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from results_file import spread, write_results
 from rich.console import Console
 from rich.table import Table
 
@@ -37,6 +37,7 @@ from recollect.types import (
     TrajectoryId,
     trajectory_id,
 )
+from results_file import spread, write_results
 
 RUN = RunId("bench")
 SEED = 7
@@ -119,6 +120,18 @@ def plain_decode(frame: bytes, tokens: int, total: int) -> tuple[object, ...]:
     )
 
 
+def plain_records(
+    plain: sqlite3.Connection, ids: list[TrajectoryId], tokens: int, total: int
+) -> list[tuple[object, ...]]:
+    """Read bytes by id and decode them."""
+    return [plain_decode(frame, tokens, total) for frame in plain_read(plain, ids).values()]
+
+
+def open_and_close(path: Path) -> None:
+    """Open a store as its writer."""
+    open_store(path).close()
+
+
 def against_plain(folder: Path, rounds: int, tokens: int) -> dict[str, object]:
     """Commit in groups of 64 and read at random, ours and plain in turns."""
     store = new_store(folder / "ours.db")
@@ -127,25 +140,18 @@ def against_plain(folder: Path, rounds: int, tokens: int) -> dict[str, object]:
     commit_ours, commit_plain = [], []
     for rows in groups:
         ready = [(row.id, codec.encode(row)) for row in rows]
-        commit_ours.append(GROUP / timed(lambda rows=rows: store.commit(Batch(trajectories=rows))))
-        commit_plain.append(GROUP / timed(lambda ready=ready: plain_commit(plain, ready)))
+        commit_ours.append(GROUP / timed(store.commit, Batch(trajectories=rows)))
+        commit_plain.append(GROUP / timed(plain_commit, plain, ready))
     ids = [row.id for rows in groups for row in rows]
     total = groups[0][0].sampled_count
     reads: dict[str, list[float]] = {"frames": [], "plain": [], "records": [], "plain_decoded": []}
     chooser = random.Random(SEED)
     for _ in range(rounds):
         some = chooser.sample(ids, GROUP)
-        reads["frames"].append(GROUP / timed(lambda some=some: store.frames(some)))
-        reads["plain"].append(GROUP / timed(lambda some=some: plain_read(plain, some)))
-        reads["records"].append(GROUP / timed(lambda some=some: store.get(some)))
-        reads["plain_decoded"].append(
-            GROUP
-            / timed(
-                lambda some=some: [
-                    plain_decode(f, tokens, total) for f in plain_read(plain, some).values()
-                ]
-            )
-        )
+        reads["frames"].append(GROUP / timed(store.frames, some))
+        reads["plain"].append(GROUP / timed(plain_read, plain, some))
+        reads["records"].append(GROUP / timed(store.get, some))
+        reads["plain_decoded"].append(GROUP / timed(plain_records, plain, some, tokens, total))
     figures: dict[str, object] = {
         "journal": store.stats().journal,
         "row_bytes": len(codec.encode(groups[0][0])),
@@ -170,21 +176,21 @@ def growth(folder: Path, sizes: list[int], tokens: int) -> list[dict[str, float]
             store.commit(Batch(trajectories=make_rows(filled, block, tokens)))
             filled += block
         store.close()
-        opening = timed(lambda: open_store(path).close())
+        opening = timed(open_and_close, path)
         with open_reader(path) as reader:
-            indexing = timed(lambda reader=reader: Pool(reader))
+            indexing = timed(Pool, reader)
             tracemalloc.start()
             pool = Pool(reader)
             memory = tracemalloc.get_traced_memory()[0] / len(pool)
             tracemalloc.stop()
             some = random.Random(SEED).sample(range(len(pool)), GROUP)
-            reading = timed(lambda: pool.trajectories(some))
+            reading = timed(pool.trajectories, some)
             following = timed(pool.refresh)
         store = open_store(path)
         commits = []
         for _ in range(10):
             rows = make_rows(filled, GROUP, tokens)
-            commits.append(GROUP / timed(lambda rows=rows: store.commit(Batch(trajectories=rows))))
+            commits.append(GROUP / timed(store.commit, Batch(trajectories=rows)))
             filled += GROUP
         table.append(
             {
@@ -202,10 +208,10 @@ def growth(folder: Path, sizes: list[int], tokens: int) -> list[dict[str, float]
     return table
 
 
-def timed(action: object) -> float:
+def timed(action: Callable[..., object], *arguments: object) -> float:
     """Seconds that a call takes."""
     start = time.perf_counter()
-    action()  # type: ignore[operator]
+    action(*arguments)
     return time.perf_counter() - start
 
 

@@ -33,8 +33,8 @@ from recollect.models.loading import TINY, load_policy
 from recollect.randomness import stream
 from recollect.train.evaluation import Evaluator
 from recollect.train.packing import pack
-from recollect.train.scorer import log_distributions, of_targets
 from recollect.train.parts import make_collector
+from recollect.train.scorer import log_distributions, of_targets
 from recollect.trajectory import Trajectory
 from recollect.types import (
     GroupId,
@@ -78,14 +78,15 @@ TEMPLATE = (
 
 CARD = """# recollect-tiny
 
-A Llama with {parameters} parameters (4 layers, width 128, 4 heads, 1,024 tokens) that calls tools at
-three made-up service desks. It exists so that reinforcement learning can be seen, tested and measured
-on a laptop; it knows nothing else.
+A Llama with {parameters} parameters (4 layers, width 128, 4 heads, 1,024 tokens) that calls
+tools at three made-up service desks. It exists so that reinforcement learning can be seen, tested
+and measured on a laptop; it knows nothing else.
 
-**How it was made.** `make tiny` (`scripts/make_tiny.py`, fixed seed): a byte-level BPE tokenizer is
-trained on desk dialogues, the model practises repeating random tokens, then imitates {transcripts} gold
-dialogues of training tasks: all kinds of levels 1 and 2, at most four of each single kind of level 3,
-none of level 4. Some of them contain a slip and its error message, to be read and not imitated.
+**How it was made.** `make tiny` (`scripts/make_tiny.py`, fixed seed): a byte-level BPE tokenizer
+is trained on desk dialogues, the model practises repeating random tokens, then imitates
+{transcripts} gold dialogues of training tasks: all kinds of levels 1 and 2, at most four of each
+single kind of level 3, none of level 4. Some of them contain a slip and its error message, to be
+read and not imitated.
 
 **What it can do**, on held-out tasks (test split), beside the best agent without skill (floor):
 
@@ -282,7 +283,7 @@ def main() -> None:
     parser.add_argument("--copying", type=int, default=800)
     parser.add_argument("--copying-lr", type=float, default=2e-3)
     parser.add_argument("--steps", type=int, default=900)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--level1", type=int, default=300, help="gold attempts of each kind")
     parser.add_argument("--level2", type=int, default=300)

@@ -300,3 +300,156 @@ class WouldOverwrite(RecollectError):
     def __init__(self, path: Path | str) -> None:
         super().__init__(f"{path} is already there; nothing was written.", "Choose another name.")
         self.path = Path(path)
+
+
+class UnusableChatTemplate(RecollectError):
+    """A model's chat template cannot be used to build prompts piece by piece."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The model's chat template cannot be used: {why}.",
+            "Choose an instruction-tuned model, or set tokenizer.chat_template to a ChatML one.",
+        )
+
+
+class EnvironmentHung(RecollectError):
+    """So many environment calls never came back that going on makes no sense."""
+
+    def __init__(self, stuck: int, seconds: float) -> None:
+        super().__init__(
+            f"{stuck} environment calls gave no answer within {seconds:g} s.",
+            "Look for what blocks with: recollect env check NAME; "
+            "raise rollout.call_seconds if it is only slow.",
+        )
+
+
+class TooManyFailures(RecollectError):
+    """A larger share of a step's episodes failed than the run allows."""
+
+    def __init__(self, failed: int, total: int, example: str) -> None:
+        super().__init__(
+            f"{failed} of {total} episodes failed, for example: {example}.",
+            "Check the environment with: recollect env check NAME; "
+            "rollout.max_failed_share is the share that a step tolerates.",
+        )
+
+
+class ModelMissing(RecollectError):
+    """A model cannot be loaded from where the configuration says."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"The model {name!r} cannot be loaded: {why.splitlines()[0][:300]}",
+            "Give `tiny` (built in), a folder made by save_pretrained, or a hub id that is cached "
+            "or can be downloaded.",
+        )
+
+
+class CheckpointDamaged(RecollectError):
+    """A checkpoint folder does not match its manifest."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(
+            f"The checkpoint {path} is damaged: {why}.",
+            "Resume takes the newest whole one by itself; this one can be deleted.",
+        )
+
+
+class TrainingDiverged(RecollectError):
+    """Several updates in a row had a loss or gradient that is not finite."""
+
+    exit_code = 3
+
+    def __init__(self, step: int, count: int, saved: Path | str) -> None:
+        super().__init__(
+            f"{count} updates in a row up to step {step} were not finite and were skipped.",
+            f"The last batch is saved in {saved}. Lower train.learning_rate, or set "
+            "model.dtype=float32, then resume.",
+        )
+
+
+class RunExists(RecollectError):
+    """A run folder of this name is there already."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(
+            f"{path} holds a run already.",
+            f"Go on with it: recollect resume {path}. Or choose another: run.name=NAME. "
+            f"Or delete the folder.",
+        )
+
+
+class RunMissing(RecollectError):
+    """There is no run where one was named, or no run at all."""
+
+    def __init__(self, path: Path | str, why: str = "there is no run") -> None:
+        super().__init__(f"{path}: {why}.", "List runs with: recollect runs ls")
+
+
+class ExportFailed(RecollectError):
+    """An export could not be written; nothing stands under the name that was asked for."""
+
+    def __init__(self, target: Path | str, why: str, hint: str = "") -> None:
+        super().__init__(
+            f"The export to {target} failed: {why}.",
+            hint or "Nothing was written under that name. Check the folder and its free space.",
+        )
+
+
+class UnknownMetric(RecollectError):
+    """Somebody logs metrics that the table of names does not document."""
+
+    def __init__(self, names: Sequence[str], nearest: str = "") -> None:
+        guess = f"Did you mean {nearest!r}? " if nearest else ""
+        super().__init__(
+            f"Undocumented metric {', '.join(map(repr, names[:5]))}.",
+            f"{guess}Document it in src/recollect/telemetry/names.py, then run: "
+            "python scripts/write_metric_docs.py",
+        )
+        self.names = tuple(names)
+
+
+class UnknownTracker(RecollectError):
+    """No experiment tracker has this name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"There is no tracker {name!r}.", f"Known: {', '.join(known)}.")
+
+
+class TrackerNotReady(RecollectError):
+    """A tracker is installed but cannot be used as asked."""
+
+    def __init__(self, name: str, why: str, hint: str) -> None:
+        super().__init__(f"{name} cannot be used: {why}.", hint)
+
+
+class ConfigMissing(RecollectError):
+    """There is neither a preset nor a file of this name."""
+
+    def __init__(self, given: str, presets: Sequence[str], nearest: str = "") -> None:
+        guess = f"Did you mean {nearest}? " if nearest else ""
+        super().__init__(
+            f"There is no preset and no file {given[:120]!r}.",
+            f"{guess}Presets: {', '.join(presets)}; or give the path of a YAML file.",
+        )
+
+
+class BadConfigFile(RecollectError):
+    """A text with settings cannot be read as YAML; `where` is its file and line, or the flag."""
+
+    def __init__(self, where: str, why: str, hint: str = "") -> None:
+        super().__init__(f"{where}: {why}.", hint)
+        self.where = where
+
+
+class BadConfig(RecollectError):
+    """Settings that are unknown, of the wrong type, or at odds: `problems` are (what, hint)."""
+
+    def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
+        self.problems = tuple(problems)
+        if len(problems) == 1:
+            super().__init__(*problems[0])
+            return
+        texts = [f"({n}) {what} {hint}".rstrip() for n, (what, hint) in enumerate(problems, 1)]
+        shown = " ".join(texts[:8]) + (f" ... {len(texts) - 8} more" if len(texts) > 8 else "")
+        super().__init__(f"{len(texts)} settings are wrong: {shown}")

@@ -78,6 +78,8 @@ class TaskState:
             check_count(f"task_state.{name}", getattr(self, name))
         if self.successes > self.rows:
             raise InvalidRecord("task_state.successes", f"{self.successes} of {self.rows} rows")
+        if not isinstance(self.retired, bool):
+            raise InvalidRecord("task_state.retired", f"expected true or false, got {self.retired}")
         if self.retest_step is not None:
             check_count("task_state.retest_step", self.retest_step)
         check_json("task_state.data", self.data)

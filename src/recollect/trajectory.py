@@ -140,12 +140,17 @@ def _check_scalars(t: Trajectory) -> None:
         raise InvalidRecord("stop", f"{t.stop!r} is not a stop reason", t.id)
     if not isinstance(t.success, bool):
         raise InvalidRecord("success", f"expected true or false, got {t.success!r}", t.id)
+    if not isinstance(t.reward, Reward):
+        raise InvalidRecord("reward", f"expected a reward, got {type(t.reward).__name__}", t.id)
+    if t.sampling is not None and not isinstance(t.sampling, Sampling):
+        raise InvalidRecord("sampling", f"expected one, got {type(t.sampling).__name__}", t.id)
     for name in ("tokenizer", "environment_version", "reward_version"):
         check_text(name, getattr(t, name))
     for name in ("started", "finished"):
         check_finite(name, getattr(t, name))
         object.__setattr__(t, name, float(getattr(t, name)))
     check_json("extra", t.extra)
+    object.__setattr__(t, "extra", dict(t.extra))
 
 
 def _freeze_arrays(t: Trajectory) -> None:
@@ -166,17 +171,34 @@ def _freeze(
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype not in allowed:
         got = f"{given.dtype}{list(given.shape)}" if isinstance(given, np.ndarray) else type(given)
         raise InvalidRecord(name, f"expected a 1-D {dtype.name} array, got {got}", t.id)
-    if given.dtype.itemsize > dtype.itemsize and given.size and abs(given).max() > 2**31 - 1:
-        raise InvalidRecord(name, "holds an id above 2147483647", t.id)
+    if given.dtype.itemsize > dtype.itemsize and given.size:
+        # min() as well as max(): the smallest int64 has no positive twin for abs() to find.
+        if int(given.max()) > 2**31 - 1:
+            raise InvalidRecord(name, "holds an id above 2147483647", t.id)
+        if int(given.min()) < 0:
+            raise InvalidRecord(name, "holds a negative id", t.id)
     # A private copy, unless nobody can write to the given one: frozen must mean frozen.
-    owned = given.astype(dtype, copy=bool(given.flags.writeable))
+    owned = np.ascontiguousarray(given.astype(dtype, copy=_can_change(given)))
     owned.setflags(write=False)
     object.__setattr__(t, name, owned)
 
 
+def _can_change(array: object) -> bool:
+    """Tell whether somebody can write to an array, or to the one that it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return array is not None and not isinstance(array, bytes)
+
+
+def _is_tuple_of(value: object, kind: type) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, kind) for item in value)
+
+
 def _check_segments(t: Trajectory) -> None:
-    if not isinstance(t.segments, tuple) or not t.segments:
-        raise InvalidRecord("segments", "must be a non-empty tuple", t.id)
+    if not t.segments or not _is_tuple_of(t.segments, Segment):
+        raise InvalidRecord("segments", "must be a non-empty tuple of segments", t.id)
     position = 0
     for index, segment in enumerate(t.segments):
         if segment.start != position or segment.end < segment.start:
@@ -237,6 +259,8 @@ def _check_origin(t: Trajectory) -> None:
 
 
 def _check_notes(t: Trajectory) -> None:
+    if not _is_tuple_of(t.notes, NoteSpan):
+        raise InvalidRecord("notes", "must be a tuple of note spans", t.id)
     spans = {(s.start, s.end) for s in t.segments if s.kind is SegmentKind.NOTE}
     for note in t.notes:
         if (note.start, note.end) not in spans:

@@ -144,6 +144,10 @@ class Segment:
         check_count("segments.end", self.end)
         for name in ("text", "call_id", "name"):
             check_text(f"segments.{name}", getattr(self, name))
+        if not isinstance(self.calls, tuple) or not all(
+            isinstance(call, ToolCall) for call in self.calls
+        ):
+            raise InvalidRecord("segments.calls", "must be a tuple of tool calls")
 
     @classmethod
     def trusted(

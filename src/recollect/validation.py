@@ -40,13 +40,17 @@ def check_finite(field_name: str, value: float) -> None:
     """Refuse NaN, infinities and what is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRecord(field_name, f"expected a number, got {type(value).__name__}")
-    if not math.isfinite(value):
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:
+        raise InvalidRecord(field_name, "does not fit a 64-bit float") from None
+    if not finite:
         raise InvalidRecord(field_name, f"{value} is not finite")
 
 
 def check_json(field_name: str, value: Mapping[str, Json]) -> None:
     """Refuse a mapping that would not survive a JSON round trip."""
-    if not isinstance(value, Mapping) or not is_plain_json(value):
+    if not isinstance(value, Mapping) or not is_plain_json(dict(value)):
         raise InvalidRecord(field_name, "must be a JSON object of finite numbers and valid text")
 
 

@@ -82,7 +82,7 @@ def evaluate(
 
 
 def _load(policy: str, flags: list[str]) -> tuple[Config, Policy]:
-    """Load a run's newest checkpoint with its settings, or a model by name with the default ones."""
+    """Load a run's newest checkpoint with its settings, or a model by name with the defaults."""
     from recollect.config.loading import load_config
     from recollect.errors import RunMissing
     from recollect.models.loading import load_policy

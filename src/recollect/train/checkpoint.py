@@ -94,7 +94,7 @@ def last_saved_step(folder: Path) -> int:
 def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
     """Keep the checkpoint of `step`, just saved, and the `keep` - 1 before it; remove all others.
 
-    Checkpoints of later steps are damaged, or the run would have gone on from them.
+    Those of later steps are damaged, or the run would have gone on from them.
     """
     found = _checkpoints(folder)
     older = [path for path in found if _step_of(path) < step]
@@ -102,6 +102,11 @@ def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
     for path in found:
         if path not in kept and _step_of(path) != step:
             _remove(path)
+    remove_drafts(folder)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what a killed save, or a killed removal, left under a hidden name."""
     for path in folder.glob(f"{_DRAFT}*"):
         shutil.rmtree(path, ignore_errors=True)
 

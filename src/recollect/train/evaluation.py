@@ -11,8 +11,9 @@ from recollect.envs.floors import floors
 from recollect.envs.survey import sort_tasks
 from recollect.errors import BadEnvironment
 from recollect.rollout.calls import CallFailed, GuardedCalls
-from recollect.rollout.collector import Collected, Collector, Failure
+from recollect.rollout.collector import Collected, Collector
 from recollect.rollout.episode import Request
+from recollect.rollout.round import Failure
 from recollect.telemetry.scores import Score
 from recollect.train.metrics import deviation, mean
 from recollect.types import RunId, Sampling, Task, group_id, trajectory_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,9 +98,14 @@ class Learner:
         return [algo.kl_coef * float(cost) for cost in costs]
 
     def save(self, folder: Path) -> None:
-        """Write weights and optimiser state into a folder."""
-        self.policy.save(folder)
-        save_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+        """Write weights and optimiser state into a folder; OSError where the disk refuses."""
+        from safetensors import SafetensorError
+
+        try:
+            self.policy.save(folder)
+            save_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+        except SafetensorError as error:  # a class of its own, for a full disk too
+            raise OSError(errno.EIO, str(error), str(folder)) from error
 
     def restore(self, folder: Path, version: int) -> None:
         """Take optimiser state and version back; the weights were loaded with the policy."""

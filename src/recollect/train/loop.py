@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from recollect.ledger import Cursor, Event, Group, TaskState
-from recollect.rollout.collector import Collected, Failure, check_failures
+from recollect.rollout.collector import Collected, check_failures
 from recollect.rollout.episode import Request
+from recollect.rollout.round import Failure
 from recollect.store.records import Batch as StoreBatch
 from recollect.telemetry import events
 from recollect.train.batch import Batch

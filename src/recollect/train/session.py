@@ -19,7 +19,7 @@ from recollect.store.sqlite import SqliteStore
 from recollect.telemetry.events import Sink, Warned
 from recollect.telemetry.fanout import Fanout
 from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
-from recollect.train.checkpoint import Checkpoint, newest_checkpoint
+from recollect.train.checkpoint import Checkpoint, newest_checkpoint, remove_drafts
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
@@ -77,6 +77,7 @@ def open_session(folder: RunFolder, sinks: Mapping[str, Sink]) -> Session:
         config = folder.load()
         # Before anything else, because it refuses a run that is under way in another process.
         store = undo.enter_context(open_store(folder.store(config), compress=config.store.compress))
+        remove_drafts(folder.checkpoints)
         session = _assemble(folder, config, store, sinks)
         undo.pop_all()
     return session
@@ -112,8 +113,9 @@ def _assemble(
         _restore(session, checkpoint)
     _set_later_steps_aside(session, checkpoint is not None)
     session.sink = Fanout({"metrics.jsonl": JsonlSink(folder.metrics), **sinks})
+    instead = f"goes on from step {session.done}" if checkpoint else "begins anew"
     for damage in damages:
-        session.sink.emit(Warned(f"{damage} An older one is used."))
+        session.sink.emit(Warned(f"{damage} The run {instead}."))
     return session
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from recollect.errors import CorruptFrame, StoreConflict
 from recollect.store import codec
 from recollect.store.sqlite import columns, schema, state
-from recollect.store.sqlite.numbers import Numbers
+from recollect.store.sqlite.numbers import Numbers, next_number
 from recollect.store.sqlite.rows import marks
 from recollect.trajectory import Trajectory
 from recollect.types import Status
@@ -50,7 +50,7 @@ class Arrivals:
     def _put_block(self, block: Sequence[Trajectory]) -> None:
         stored = self._stored([t.id for t in block])
         has_past = self._has_past()
-        seq = self._last_seq()
+        seq = next_number(self._connection, "trajectories", "seq") - 1
         rows: list[tuple[object, ...]] = []
         frames: list[tuple[int, bytes]] = []
         new: dict[str, Trajectory] = {}
@@ -92,11 +92,6 @@ class Arrivals:
         )
         return bool(self._connection.execute(sql).fetchone()[0])
 
-    def _last_seq(self) -> int:
-        sql = "SELECT seq FROM sqlite_sequence WHERE name = 'trajectories'"
-        row = self._connection.execute(sql).fetchone()
-        return 0 if row is None else int(row[0])
-
 
 def trajectory_facts(
     trajectory: Trajectory, frame: bytes, numbers: Numbers, at: float
@@ -109,6 +104,6 @@ def trajectory_facts(
     return (
         *(t.id, run, t.step, task, t.group, t.origin.value, t.policy_version, t.reward.value),
         *(int(t.success), t.tokens.size, t.sampled_count, entropy, logprob, provenance),
-        *(len(frame), codec.checksum(frame)),
+        *(len(frame), schema.row_crc((codec.checksum(frame), at))),
         columns.pack(t, (task, run, provenance), len(frame), (entropy, logprob)),
     )

@@ -7,9 +7,11 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from recollect.errors import StoreDamaged
 from recollect.store.records import PACK, Changes, Columns
 from recollect.store.sqlite.connection import translated
 from recollect.trajectory import Trajectory
@@ -23,7 +25,9 @@ assert _PACKER.size == PACK.itemsize
 _ORIGINS = {origin: position for position, origin in enumerate(Origin)}
 
 _LIVE = "fence = 0 AND status = 'live'"
-_SELECT = "SELECT seq, pack, uses, ifnull(last_use, -1), pinned FROM trajectories"
+_SELECT = "SELECT seq, pack, uses, ifnull(last_use, -1), pinned, changed FROM trajectories"
+_BY_CHANGE = ("(changed, seq) > (?, ?)", "changed, seq")
+_LAST_SEQ = 2**62
 
 
 def pack(
@@ -50,39 +54,55 @@ def changes(connection: sqlite3.Connection, path: Path, since: int | None) -> Ch
 
     The change number is read first and rows after it, so a commit in between shows up twice
     (now and at the next call) rather than never; an index treats rows it knows as updates.
+    What was deleted for good is read last, or rows deleted while we look would be missed.
     """
-    with translated(path):
-        meta = dict(connection.execute("SELECT key, value FROM meta"))
-    change = int(meta["change"])
+    change = _counter(connection, path, "change")
     gone: list[int] = []
-    # Rows deleted for good leave no trace: an index older than the newest of them starts over.
-    reset = since is None or since < int(meta["reclaimed"]) or since > change
-    if not reset:
+    if since is not None:
         query = f"SELECT seq FROM trajectories WHERE changed > ? AND NOT ({_LIVE})"
         with translated(path):
             gone = [row[0] for row in connection.execute(query, [since])]
-    floor = -1 if reset or since is None else since
-    blocks = _blocks(connection, path, floor)
-    return Changes(change, reset, blocks, np.array(gone, dtype=np.int64))
+    # Rows deleted for good leave no trace: an index older than the newest of them starts over.
+    deleted = _counter(connection, path, "reclaimed")
+    reset = since is None or since < deleted or since > change
+    blocks = _blocks(connection, path, None if reset else since)
+    return Changes(change, reset, blocks, np.array([] if reset else gone, dtype=np.int64))
 
 
-def _blocks(connection: sqlite3.Connection, path: Path, since: int) -> Iterator[Columns]:
-    changed = f" AND changed > {since:d}" if since >= 0 else ""
-    query = f"{_SELECT} WHERE seq > ? AND {_LIVE}{changed} ORDER BY seq LIMIT {_BLOCK}"
-    last = -1
+def _counter(connection: sqlite3.Connection, path: Path, key: str) -> int:
+    with translated(path):
+        row = connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
+    if row is None:
+        raise StoreDamaged(path, f"its {key} number is missing")
+    return int(row[0])
+
+
+def _blocks(connection: sqlite3.Connection, path: Path, since: int | None) -> Iterator[Columns]:
+    """Read live rows in order of arrival, or those that changed in the order they did."""
+    # By `changed` a refresh costs as much as what changed, by `seq` it would walk the pool.
+    after, order = ("seq > ?", "seq") if since is None else _BY_CHANGE
+    query = f"{_SELECT} WHERE {after} AND {_LIVE} ORDER BY {order} LIMIT {_BLOCK}"
+    last = [-1] if since is None else [since, _LAST_SEQ]
     while True:
         with translated(path):
-            rows = connection.execute(query, [last]).fetchall()
-        if not rows:
+            rows = connection.execute(query, last).fetchall()
+        if rows:
+            yield _columns(path, rows)
+            seq, changed = rows[-1][0], rows[-1][-1]
+            last = [seq] if since is None else [changed, seq]
+        if len(rows) < _BLOCK:
             return
-        seqs, packs, uses, last_uses, pinned = zip(*rows, strict=True)
-        last = seqs[-1]
-        yield Columns(
+
+
+def _columns(path: Path, rows: list[tuple[Any, ...]]) -> Columns:
+    seqs, packs, uses, last_uses, pinned, _ = zip(*sorted(rows), strict=True)
+    try:
+        return Columns(
             seq=np.array(seqs, dtype=np.int64),
             pack=np.frombuffer(b"".join(packs), dtype=PACK),
             uses=np.array(uses, dtype=np.int32),
             last_use=np.array(last_uses, dtype=np.int32),
             pinned=np.array(pinned, dtype=np.bool_),
         )
-        if len(rows) < _BLOCK:
-            return
+    except (ValueError, TypeError, OverflowError) as error:
+        raise StoreDamaged(path, f"rows cannot be read ({error})") from error

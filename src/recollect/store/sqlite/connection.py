@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from recollect.errors import (
+    BadQuery,
+    InvalidRecord,
     NotAStore,
     StoreBusy,
     StoreDamaged,
@@ -18,37 +23,64 @@ from recollect.errors import (
     StoreMissing,
     StoreReadOnly,
 )
+from recollect.store.sqlite.migrations import refuse_newer
 from recollect.store.sqlite.schema import APPLICATION_ID
 
-BUSY_SECONDS = 5.0
+_BUSY_SECONDS = 5.0
+# With a rollback journal a commit waits for readers: a person's slow query (30 s at most, see
+# person.py) must not stop a training run.
+_COMMIT_BUSY_SECONDS = 60.0
+_DURABLE = ("truncate", "wal")
+_SHARED_MEMORY = 65536
 _PAGE_SIZE = 16384  # trajectories are large: fewer, larger pages read and commit faster
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Raise our error for whatever SQLite raises inside."""
+    started = time.monotonic()
     try:
         yield
     except sqlite3.Error as error:
-        raise translate(path, error) from error
+        raise translate(path, error, time.monotonic() - started) from error
+    except UnicodeDecodeError as error:
+        # SQLite complains about a damaged schema by quoting it, which sqlite3 cannot decode.
+        raise StoreDamaged(path, "its schema holds text that is not UTF-8") from error
 
 
-def translate(path: Path, error: sqlite3.Error) -> StoreError:
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise our error for whatever reading may raise, from SQLite, a damaged row or bad values."""
+    with translated(path):
+        try:
+            yield
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise BadQuery(path, f"it holds a value that no row can have ({error})") from error
+        except (LookupError, ValueError, TypeError, InvalidRecord) as error:
+            raise StoreDamaged(path, f"a row cannot be read ({error})") from error
+        except OSError as error:
+            raise StoreFailed(path, error.strerror or str(error)) from error
+
+
+def translate(path: Path, error: sqlite3.Error, waited: float) -> StoreError:
     """Name a SQLite failure by the class that says what to do about it.
 
     By message, because Python 3.10 does not expose the error code; the messages are part of
     SQLite's stable interface.
     """
     text = str(error)
-    if "database or disk is full" in text:
-        return StoreFull(path, _free_bytes(path))
+    free = _free_bytes(path)
+    # Where even the shared memory of a WAL finds no room, SQLite only says "disk I/O error".
+    no_room = "disk I/O error" in text and free is not None and free < _SHARED_MEMORY
+    if "database or disk is full" in text or no_room:
+        return StoreFull(path, free)
     if "database is locked" in text or "database table is locked" in text:
-        return StoreBusy(path, BUSY_SECONDS)
+        return StoreBusy(path, round(waited, 1))
     if "readonly" in text or "unable to open" in text:
         return StoreReadOnly(path, text)
     if "not a database" in text:
         return NotAStore(path, "it is not a SQLite file")
-    if "malformed" in text or "corrupt" in text or "no such table" in text:
+    if any(word in text for word in ("malformed", "corrupt", "no such", "Could not decode")):
         return StoreDamaged(path, text)
     return StoreFailed(path, text)
 
@@ -62,15 +94,17 @@ def _free_bytes(path: Path) -> int | None:
 
 def check_file(path: Path) -> None:
     """Refuse, by looking only, a path that is missing, a folder, or not SQLite at all."""
-    if path.is_dir():
-        raise NotAStore(path, "it is a folder")
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise NotAStore(path, f"it is a {'folder' if stat.S_ISDIR(mode) else 'device'}")
         with path.open("rb") as file:
             start = file.read(16)
     except FileNotFoundError:
         raise StoreMissing(path) from None
-    except OSError as error:
-        raise NotAStore(path, f"it cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise NotAStore(path, f"it cannot be read ({why})") from error
     if start and start != b"SQLite format 3\0":
         raise NotAStore(path, "it is not a SQLite file")
 
@@ -97,15 +131,32 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     check_file(path)
     with translated(path):
         try:
-            connection = _connect(path, "rw")
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            return _checked_reader(path, "rw")
         except sqlite3.OperationalError:
-            connection = _connect(path, "ro")
-            connection.execute("PRAGMA query_only = ON")
+            return _checked_reader(path, "ro&immutable=1" if _is_at_rest(path) else "ro")
+
+
+def _checked_reader(path: Path, mode: str) -> sqlite3.Connection:
+    connection = _connect(path, mode)
+    try:
+        connection.execute("PRAGMA query_only = ON")
         if is_blank(connection, path):
             raise StoreMissing(path)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _is_at_rest(path: Path) -> bool:
+    """Tell whether a file lies on a read-only disk with nothing left to roll back or replay.
+
+    A store in WAL mode can only be read there if SQLite is told that nobody can change it.
+    """
+    if not hasattr(os, "statvfs") or not os.statvfs(path).f_flag & os.ST_RDONLY:
+        return False
+    leftovers = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+    return not any(file.exists() and file.stat().st_size for file in leftovers)
 
 
 def connect_writer(path: Path, journal: str) -> sqlite3.Connection:
@@ -113,20 +164,30 @@ def connect_writer(path: Path, journal: str) -> sqlite3.Connection:
 
     The caller holds the writer lock.
     """
-    if path.exists():
-        check_file(path)
     with translated(path):
         connection = _connect(path, "rwc")
-        if is_blank(connection, path):
-            connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if mode != journal:
-            (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
-        if mode not in (journal, "truncate", "wal"):
-            raise StoreFailed(path, f"it cannot use a {journal} journal (got {mode})")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -32768")
+        try:
+            _prepare_writer(connection, path, journal)
+        except BaseException:
+            connection.close()
+            raise
     return connection
+
+
+def _prepare_writer(connection: sqlite3.Connection, path: Path, journal: str) -> None:
+    if journal not in _DURABLE:
+        raise StoreFailed(path, f"a {journal} journal would not survive a crash")
+    if is_blank(connection, path):
+        connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+    refuse_newer(connection, path)  # before anything is changed, the journal mode included
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode != journal:
+        (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
+    if mode not in _DURABLE:
+        raise StoreFailed(path, f"it cannot use a {journal} journal (got {mode})")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA cache_size = -32768")
+    connection.execute(f"PRAGMA busy_timeout = {_COMMIT_BUSY_SECONDS * 1000:.0f}")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -134,7 +195,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     # check_same_thread off: a store may be closed or read from another thread; callers do not
     # use one store from two threads at once.
     connection = sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA foreign_keys = OFF")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from recollect.canonical import canonical_json, digest
 from recollect.errors import StoreConflict, UnknownId
@@ -11,7 +11,7 @@ from recollect.ledger import NoteLink, Run
 from recollect.store.records import Batch
 from recollect.store.sqlite import schema, state
 from recollect.store.sqlite.arrivals import Arrivals
-from recollect.store.sqlite.numbers import Numbers
+from recollect.store.sqlite.numbers import Numbers, next_number
 from recollect.store.sqlite.schema import Table, row_crc
 from recollect.trajectory import Trajectory
 from recollect.types import LinkKind, Task
@@ -124,18 +124,24 @@ class Insertion:
         """Insert rows; those stored already with the same facts are left, others refused."""
         if not rows:
             return
-        names = (*table.columns, "at", "crc")
+        names = ("number", *table.columns, "at", "crc")
         before = self._connection.total_changes
         self._connection.executemany(
             f"INSERT INTO {table.name} ({', '.join(names)}) "
             f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING",
-            [(*facts, self._at, row_crc((*facts, self._at))) for facts in rows],
+            [(*row, row_crc(row)) for row in self._numbered(table, rows)],
         )
         inserted = self._connection.total_changes - before
         self._added += inserted
         if inserted < len(rows):
             self._known += len(rows) - inserted
             self._refuse_changed(table, rows)
+
+    def _numbered(
+        self, table: Table, rows: Iterable[tuple[object, ...]]
+    ) -> Iterator[tuple[object, ...]]:
+        first = next_number(self._connection, table.name)
+        return ((number, *facts, self._at) for number, facts in enumerate(rows, first))
 
     def _refuse_changed(self, table: Table, rows: Iterable[tuple[object, ...]]) -> None:
         live = " AND fence = 0" if table.fenced else ""

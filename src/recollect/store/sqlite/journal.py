@@ -13,12 +13,14 @@ system, so that a power cut could bring it back and undo an acknowledged commit.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 _FIXED = (3, 51, 3)
 _BACKPORTS = {(3, 44): 6, (3, 50): 7}
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "lustre", "ceph", "glusterfs"}
-_NETWORK |= {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "gpfs"}
+_NETWORK |= {"beegfs", "gpfs"}
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # how the kernel writes a space, a tab or a backslash
 
 Version = tuple[int, int, int]
 
@@ -31,9 +33,9 @@ def wal_is_safe(version: Version) -> bool:
 
 def choose_journal(version: Version, folder: Path) -> str:
     """Return the journal mode for a store in this folder: "wal" or "truncate"."""
-    if wal_is_safe(version) and file_system(folder) not in _NETWORK:
-        return "wal"
-    return "truncate"
+    kind = file_system(folder)
+    is_remote = kind in _NETWORK or kind.startswith("fuse.")
+    return "wal" if wal_is_safe(version) and not is_remote else "truncate"
 
 
 def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
@@ -48,7 +50,8 @@ def file_system(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:
         fields = line.split()
         if len(fields) < 3:
             continue
-        mount = Path(fields[1].replace("\\040", " "))
-        if (where == mount or mount in where.parents) and len(mount.parts) > best:
+        mount = Path(_ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[1]))
+        # Of two mounts in one place the later hides the earlier (autofs, then nfs).
+        if (where == mount or mount in where.parents) and len(mount.parts) >= best:
             best, kind = len(mount.parts), fields[2]
     return kind

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from recollect.errors import StoreTooNew, StoreTooOld
+from recollect.errors import StoreDamaged, StoreTooNew, StoreTooOld
 from recollect.store.sqlite.schema import APPLICATION_ID, DDL_1, SCHEMA
 
 
@@ -28,20 +28,26 @@ def schema_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse to read a store that is not of the schema this code reads."""
+def refuse_newer(connection: sqlite3.Connection, path: Path) -> int:
+    """Return a file's schema number, refusing one that this code cannot know."""
     found = schema_of(connection)
     if found > SCHEMA:
         raise StoreTooNew(path, found, SCHEMA)
+    if found < 0:
+        raise StoreDamaged(path, f"its schema number is {found}")
+    return found
+
+
+def check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse to read a store that is not of the schema this code reads."""
+    found = refuse_newer(connection, path)
     if found < SCHEMA:
         raise StoreTooOld(path, found, SCHEMA)
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Apply what is missing, one transaction per migration."""
-    found = schema_of(connection)
-    if found > SCHEMA:
-        raise StoreTooNew(path, found, SCHEMA)
+    found = refuse_newer(connection, path)
     for number in range(found + 1, SCHEMA + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:

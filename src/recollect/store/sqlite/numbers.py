@@ -12,11 +12,15 @@ from recollect.types import RunId, TaskKey
 
 
 class Numbers:
-    """Looks numbers up, remembering what it found until a transaction is rolled back."""
+    """Looks numbers up, remembering what it found until a transaction is rolled back.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    With `may_add`, a fingerprint triple that is new gets a number; otherwise it is unknown.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, may_add: bool = False) -> None:
         self._connection = connection
         self.path = path
+        self._may_add = may_add
         self._known: dict[tuple[str, ...], int] = {}
 
     def forget(self) -> None:
@@ -36,7 +40,7 @@ class Numbers:
         return self._number(("tasks", key), "SELECT number FROM tasks WHERE key = ?", "task")
 
     def provenance(self, facts: tuple[str, str, str], at: float) -> int:
-        """Number of a fingerprint triple, stored on first sight."""
+        """Number of a fingerprint triple, stored on first sight by whoever may."""
         key = ("provenances", *facts)
         if key not in self._known:
             table = schema.PROVENANCES
@@ -44,14 +48,20 @@ class Numbers:
             find = f"SELECT number FROM provenances WHERE {match}"
             row = self._connection.execute(find, facts).fetchone()
             if row is None:
-                names = ", ".join((*table.columns, "at", "crc"))
-                self._connection.execute(
-                    f"INSERT INTO provenances ({names}) VALUES (?, ?, ?, ?, ?)",
-                    (*facts, at, row_crc((*facts, at))),
-                )
-                row = self._connection.execute(find, facts).fetchone()
+                row = (self._add_provenance(facts, at),)
             self._known[key] = int(row[0])
         return self._known[key]
+
+    def _add_provenance(self, facts: tuple[str, str, str], at: float) -> int:
+        if not self._may_add:
+            raise UnknownId(self.path, "provenance", " ".join(facts))
+        table = schema.PROVENANCES
+        names = ", ".join(("number", *table.columns, "at", "crc"))
+        row = (next_number(self._connection, table.name), *facts, at)
+        self._connection.execute(
+            f"INSERT INTO provenances ({names}) VALUES (?, ?, ?, ?, ?, ?)", (*row, row_crc(row))
+        )
+        return row[0]
 
     def _number(self, key: tuple[str, str], sql: str, kind: str) -> int:
         if key not in self._known:
@@ -61,3 +71,13 @@ class Numbers:
                 raise UnknownId(self.path, kind, key[1], hint)
             self._known[key] = int(row[0])
         return self._known[key]
+
+
+def next_number(connection: sqlite3.Connection, table: str, column: str = "number") -> int:
+    """Tell which number the next row of a table gets; numbers are never given twice.
+
+    Writers name it themselves so that a row's checksum can cover it.
+    """
+    given = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+    sql = f"SELECT max(ifnull(({given}), 0), ifnull((SELECT max({column}) FROM {table}), 0))"
+    return int(connection.execute(sql, [table]).fetchone()[0]) + 1

@@ -7,12 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recollect.errors import AmbiguousId, CorruptFrame, CorruptRecord, UnknownId
+from recollect.errors import AmbiguousId, CorruptFrame, CorruptRecord, StoreDamaged, UnknownId
 from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
 from recollect.store import codec
 from recollect.store.records import Changes, Finding, Page, Provenance, Query, Row, Stats
 from recollect.store.sqlite import columns, ledger, person, rows, statistics, verify
-from recollect.store.sqlite.connection import connect_reader, translated
+from recollect.store.sqlite.connection import connect_reader, reading
 from recollect.store.sqlite.migrations import check_schema
 from recollect.trajectory import Trajectory
 from recollect.types import NoteId, RunId, Task, TaskKey, TrajectoryId
@@ -55,26 +55,21 @@ class SqliteReader:
 
     def get(self, ids: Sequence[TrajectoryId]) -> list[Trajectory]:
         """Read trajectories, in the order asked. UnknownId or CorruptRecord name the culprits."""
-        return self._read_frames(ids, codec.decode)
+        return self._read_frames(ids, _decoded)
 
     def frames(self, ids: Sequence[TrajectoryId]) -> list[bytes]:
         """Read stored frames as bytes, checksum verified, in the order asked."""
         return self._read_frames(ids, _checked)
 
-    def _read_frames(self, ids: Sequence[TrajectoryId], read: Callable[[bytes], T]) -> list[T]:
+    def _read_frames(self, ids: Sequence[TrajectoryId], read: Callable[[str, bytes], T]) -> list[T]:
         found: dict[str, T] = {}
         corrupt: dict[str, str] = {}
-        with translated(self.path):
-            for chunk in chunks(ids, _CHUNK):
-                query = (
-                    "SELECT t.id, p.frame FROM trajectories t JOIN payloads p ON p.seq = t.seq "
-                    f"WHERE t.fence = 0 AND t.id IN ({rows.marks(len(chunk))})"
-                )
-                for id_, frame in self._connection.execute(query, chunk):
-                    try:
-                        found[id_] = read(frame)
-                    except CorruptFrame as error:
-                        corrupt[id_] = error.problem
+        for chunk in chunks(ids, _CHUNK):
+            for id_, frame in self._stored_frames(chunk):
+                try:
+                    found[id_] = read(id_, frame)
+                except CorruptFrame as error:
+                    corrupt[id_] = error.problem
         if corrupt:
             raise CorruptRecord(self.path, list(corrupt), next(iter(corrupt.values())))
         for id_ in ids:
@@ -82,19 +77,37 @@ class SqliteReader:
                 raise UnknownId(self.path, "trajectory", id_)
         return [found[id_] for id_ in ids]
 
+    def _stored_frames(self, ids: Sequence[str]) -> list[tuple[str, bytes]]:
+        """Read frames as they are; empty where a row's frame is missing or out of reach."""
+        query = (
+            "SELECT t.id, ifnull(p.frame, x'') FROM trajectories t "
+            "LEFT JOIN payloads p ON p.seq = t.seq "
+            f"WHERE t.fence = 0 AND t.id IN ({rows.marks(len(ids))})"
+        )
+        try:
+            return self._all(query, ids)
+        except StoreDamaged:
+            # One damaged page must not hide the frames on all the others.
+            if len(ids) > 1:
+                return [pair for id_ in ids for pair in self._stored_frames([id_])]
+            known = self._all("SELECT id FROM trajectories WHERE fence = 0 AND id = ?", ids)
+            return [(row[0], b"") for row in known]
+
     def rows(
         self, query: Query, after: int | None = None, limit: int = 100, newest_first: bool = False
     ) -> Page:
         """List metadata in order of arrival; pass `Page.next` as `after` for the next page."""
+        if limit < 1:
+            raise ValueError(f"limit is {limit}: a page has at least one row")
         clause, values = rows.where(query)
         if after is not None:
             clause += f" AND t.seq {'<' if newest_first else '>'} ?"
             values.append(after)
         order = "DESC" if newest_first else "ASC"
         sql = f"{rows.SELECT_ROW}{clause} ORDER BY t.seq {order} LIMIT ?"
-        with translated(self.path):
+        with reading(self.path):
             found = self._connection.execute(sql, [*values, limit + 1]).fetchall()
-        listed = tuple(rows.to_row(values) for values in found[:limit])
+            listed = tuple(rows.to_row(values) for values in found[:limit])
         return Page(listed, listed[-1].seq if len(found) > limit else None)
 
     def row(self, trajectory: TrajectoryId) -> Row:
@@ -114,10 +127,10 @@ class SqliteReader:
         sql = "SELECT id FROM trajectories WHERE fence = 0 AND id >= ? AND id < ? ORDER BY id"
         # Ids are ASCII, so every id that begins with the prefix sorts below prefix + U+10FFFF.
         found = [row[0] for row in self._all(sql + " LIMIT 4", [prefix, prefix + "\U0010ffff"])]
-        if prefix in found or len(found) == 1:
-            return TrajectoryId(prefix if prefix in found else found[0])
         if not found or not prefix:
             raise UnknownId(self.path, "trajectory", prefix)
+        if prefix in found or len(found) == 1:
+            return TrajectoryId(prefix if prefix in found else found[0])
         raise AmbiguousId(self.path, "trajectory", prefix, found[:3])
 
     def ids_of(self, seqs: Sequence[int]) -> list[TrajectoryId]:
@@ -139,30 +152,36 @@ class SqliteReader:
 
     def task(self, key: TaskKey) -> Task:
         """Return a task; UnknownId if it is not stored."""
-        found = ledger.tasks(self._all, "WHERE key = ?", [key])
+        with reading(self.path):
+            found = ledger.tasks(self._all, "WHERE key = ?", [key])
         if not found:
             raise UnknownId(self.path, "task", key)
         return next(iter(found.values()))
 
     def tasks(self) -> dict[int, Task]:
         """All tasks by the small number that `PACK` uses for them."""
-        return ledger.tasks(self._all)
+        with reading(self.path):
+            return ledger.tasks(self._all)
 
     def runs(self) -> dict[int, Run]:
         """All runs by the small number that `PACK` uses for them."""
-        return ledger.runs(self._all)
+        with reading(self.path):
+            return ledger.runs(self._all)
 
     def provenances(self) -> dict[int, Provenance]:
         """All fingerprint triples by the small number that `PACK` uses for them."""
-        return ledger.provenances(self._all)
+        with reading(self.path):
+            return ledger.provenances(self._all)
 
     def groups(self, run: RunId, step: int) -> list[Group]:
         """The groups of one step."""
-        return ledger.groups(self._all, run, step)
+        with reading(self.path):
+            return ledger.groups(self._all, run, step)
 
     def task_states(self, run: RunId) -> list[TaskState]:
         """The newest state of every task the run has seen."""
-        return ledger.task_states(self._all, run)
+        with reading(self.path):
+            return ledger.task_states(self._all, run)
 
     def draws(
         self,
@@ -171,7 +190,8 @@ class SqliteReader:
         trajectory: TrajectoryId | None = None,
     ) -> list[Draw]:
         """Draws in order, of a run, a step, a trajectory, or any combination."""
-        return ledger.draws(self._all, run, step, trajectory)
+        with reading(self.path):
+            return ledger.draws(self._all, run, step, trajectory)
 
     def uses(
         self,
@@ -180,42 +200,49 @@ class SqliteReader:
         trajectory: TrajectoryId | None = None,
     ) -> list[Use]:
         """Uses in order, of a run, a step, a trajectory, or any combination."""
-        return ledger.uses(self._all, run, step, trajectory)
+        with reading(self.path):
+            return ledger.uses(self._all, run, step, trajectory)
 
     def marks(self, trajectory: TrajectoryId) -> list[Mark]:
         """What happened to a row after it was written, oldest first."""
-        return ledger.marks(self._all, trajectory)
+        with reading(self.path):
+            return ledger.marks(self._all, trajectory)
 
     def note(self, note: NoteId) -> Note:
         """Return a note; UnknownId if it is not stored."""
-        found = ledger.notes(self._all, note=note)
+        with reading(self.path):
+            found = ledger.notes(self._all, note=note)
         if not found:
             raise UnknownId(self.path, "note", note, "List notes with: recollect pool sql")
         return found[0]
 
     def notes(self, workspace: str | None = None) -> list[Note]:
         """All notes, oldest first."""
-        return ledger.notes(self._all, workspace=workspace)
+        with reading(self.path):
+            return ledger.notes(self._all, workspace=workspace)
 
     def links(
         self, note: NoteId | None = None, trajectory: TrajectoryId | None = None
     ) -> list[NoteLink]:
         """Which notes and trajectories belong together."""
-        return ledger.links(self._all, note, trajectory)
+        with reading(self.path):
+            return ledger.links(self._all, note, trajectory)
 
     def events(self, run: RunId, step: int | None = None) -> list[Event]:
         """Events of a run in the order they were committed."""
-        return ledger.events(self._all, run, step)
+        with reading(self.path):
+            return ledger.events(self._all, run, step)
 
     def cursor(self, run: RunId) -> Cursor | None:
         """The run's newest recorded position, None if it has none."""
-        return ledger.cursor(self._all, run)
+        with reading(self.path):
+            return ledger.cursor(self._all, run)
 
     # -- the store as a whole ---------------------------------------------------------------
 
     def stats(self) -> Stats:
         """Totals."""
-        with translated(self.path):
+        with reading(self.path):
             return statistics.stats(self._connection, self.path)
 
     def sql(self, query: str, limit: int = 1000) -> tuple[list[str], list[tuple[object, ...]]]:
@@ -227,17 +254,26 @@ class SqliteReader:
         return verify.verify(self._connection, self.path)
 
     def _all(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with translated(self.path):
+        with reading(self.path):
             return self._connection.execute(sql, values).fetchall()
 
     def _one(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...]:
-        with translated(self.path):
+        with reading(self.path):
             row: tuple[Any, ...] = self._connection.execute(sql, values).fetchone()
         return row
 
 
-def _checked(frame: bytes) -> bytes:
+def _decoded(id_: str, frame: bytes) -> Trajectory:
+    trajectory = codec.decode(frame)
+    if trajectory.id != id_:
+        raise CorruptFrame(f"it is the frame of {trajectory.id}")
+    return trajectory
+
+
+def _checked(id_: str, frame: bytes) -> bytes:
     codec.check(frame)
+    if not codec.belongs(frame, id_):
+        raise CorruptFrame("it is the frame of another trajectory")
     return frame
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
+from recollect.canonical import canonical_json
 from recollect.store.records import Fence, Reclaimed
 from recollect.store.sqlite import state
+from recollect.store.sqlite.numbers import next_number
 from recollect.store.sqlite.schema import FENCES, OF_A_STEP, row_crc
 from recollect.types import RunId, TrajectoryId
 
@@ -20,13 +22,7 @@ def fence(
     change: int,
 ) -> Fence:
     """Mark everything of later steps and undo what those steps did to earlier rows."""
-    facts = (number, after_step, reason)
-    columns = ", ".join(FENCES.columns)
-    cursor = connection.execute(
-        f"INSERT INTO fences ({columns}, at, crc) VALUES (?, ?, ?, ?, ?)",
-        (*facts, at, row_crc((*facts, at))),
-    )
-    fence_id = int(cursor.lastrowid or 0)
+    fence_id = next_number(connection, FENCES.name)
     later = "run = ? AND step > ? AND fence = 0"
     touched = connection.execute(
         f"SELECT trajectory FROM uses WHERE {later} UNION "
@@ -42,7 +38,26 @@ def fence(
         [fence_id, change, number, after_step],
     )
     state.refresh(connection, [row[0] for row in touched], change)
+    row = (fence_id, number, after_step, reason, contents(connection, fence_id), at)
+    columns = ", ".join(("number", *FENCES.columns, "at", "crc"))
+    connection.execute(
+        f"INSERT INTO fences ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, row_crc(row))
+    )
     return Fence(fence_id, run, after_step, reason, fenced.rowcount)
+
+
+def contents(connection: sqlite3.Connection, fence_id: int) -> str:
+    """Sum up which rows a fence holds, so that a row that slips in or out is noticed."""
+    held: dict[str, list[int]] = {}
+    tables = {table.name: "number" for table in OF_A_STEP}
+    # The ledger no longer tells what state a fenced trajectory is in.
+    tables["trajectories"] = "seq, uses, last_use, status, pinned"
+    for table, columns in tables.items():
+        sql = f"SELECT {columns} FROM {table} WHERE fence = ? ORDER BY 1"
+        rows = connection.execute(sql, [fence_id]).fetchall()
+        if rows:
+            held[table] = [len(rows), row_crc([value for row in rows for value in row])]
+    return canonical_json(held)
 
 
 def over_budget(
@@ -87,7 +102,9 @@ def reclaim(
         for table in OF_A_STEP:
             connection.execute(f"DELETE FROM {table.name} WHERE fence <> 0")
         connection.execute("DELETE FROM fences")
-    connection.executemany("DELETE FROM marks WHERE trajectory = ?", [(id_,) for id_ in ids])
+    connection.executemany(
+        "DELETE FROM marks WHERE trajectory = ? AND fence = 0", [(id_,) for id_ in ids]
+    )
     for table_name in ("payloads", "trajectories"):
         connection.executemany(
             f"DELETE FROM {table_name} WHERE seq = ?", [(row[0],) for row in doomed]
@@ -104,15 +121,19 @@ def reclaim(
 def _evicted(
     connection: sqlite3.Connection, run: int | None, through_step: int | None
 ) -> list[tuple[int, str, int, int]]:
-    """List (seq, id, bytes, changed) of evicted rows: all, or those of a run up to a step."""
+    """List (seq, id, bytes, changed) of evicted rows: all, or those of a run up to a step.
+
+    A row that a resume from that step would find live or pinned again is not among them.
+    """
     sql = (
         "SELECT seq, id, bytes, changed FROM trajectories t "
         "WHERE fence = 0 AND status = 'evicted' AND pinned = 0"
     )
-    if run is None:
+    if run is None or through_step is None:
         return connection.execute(sql).fetchall()
     sql += (
         " AND EXISTS (SELECT 1 FROM marks m WHERE m.trajectory = t.id AND m.fence = 0 "
         "AND m.action = 'evict' AND m.run = ? AND m.step <= ?)"
     )
-    return connection.execute(sql, [run, through_step]).fetchall()
+    found = connection.execute(sql, [run, through_step]).fetchall()
+    return [row for row in found if state.is_evicted_without(connection, row[1], run, through_step)]

@@ -50,8 +50,10 @@ class Table:
 
 
 def row_crc(values: Sequence[object]) -> int:
-    """Checksum a row's facts followed by `at`, as SQLite gives them back."""
-    return int(google_crc32c.value(canonical_json(list(values)).encode("utf-8")))
+    """Checksum a row's number and facts followed by `at`, as SQLite gives them back."""
+    # SQLite forgets the sign of zero.
+    signless = [0.0 if value == 0 and isinstance(value, float) else value for value in values]
+    return int(google_crc32c.value(canonical_json(signless).encode("utf-8")))
 
 
 def _facts(**columns: str) -> tuple[tuple[str, str], ...]:
@@ -125,7 +127,12 @@ CURSORS = Table(
     _facts(run=_INT, step=_INT, policy_version=_INT, data=_TEXT),
     ("run", "step"),
 )
-FENCES = Table("fences", _facts(run=_INT, after_step=_INT, reason=_TEXT), ("number",), fenced=False)
+FENCES = Table(
+    "fences",
+    _facts(run=_INT, after_step=_INT, reason=_TEXT, contents=_TEXT),
+    ("number",),
+    fenced=False,
+)
 
 CHECKED = (
     *(RUNS, TASKS, PROVENANCES, GROUPS, TASK_STATES, DRAWS, USES, MARKS, NOTES, LINKS, EVENTS),
@@ -133,8 +140,8 @@ CHECKED = (
 )
 OF_A_STEP = tuple(table for table in CHECKED if table.fenced)
 
-# The metadata of a trajectory repeats what its frame says (crc is the frame's own), plus state
-# that follows from `uses` and `marks`. `pack` holds the numbers once more, as base.PACK.
+# The metadata of a trajectory repeats what its frame says (crc covers the frame's own and `at`),
+# plus state that follows from `uses` and `marks`. `pack` holds the numbers once more, as PACK.
 TRAJECTORY_FACTS = (
     *("id", "run", "step", "task", "group_id", "origin", "policy_version", "reward", "success"),
     *("tokens", "sampled", "entropy", "logprob", "provenance", "bytes", "crc", "pack"),

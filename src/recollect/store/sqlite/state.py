@@ -44,8 +44,27 @@ def derive(connection: sqlite3.Connection, trajectory: str) -> State:
     actions = connection.execute(
         "SELECT action FROM marks WHERE trajectory = ? AND fence = 0 ORDER BY number", [trajectory]
     )
-    status, pinned = after_marks(Action(row[0]) for row in actions)
+    status, pinned = after_marks(_action(row[0]) for row in actions)
     return State(uses, last_use, status.value, int(pinned))
+
+
+def _action(stored: str) -> Action:
+    try:
+        return Action(stored)
+    except ValueError:
+        raise sqlite3.DatabaseError(f"malformed mark {stored!r}") from None
+
+
+def is_evicted_without(
+    connection: sqlite3.Connection, trajectory: str, run: int, after_step: int
+) -> bool:
+    """Tell whether a row would still be evicted, and unpinned, were a run's later steps fenced."""
+    actions = connection.execute(
+        "SELECT action FROM marks WHERE trajectory = ? AND fence = 0 "
+        "AND NOT (run IS ? AND step > ?) ORDER BY number",
+        [trajectory, run, after_step],
+    )
+    return after_marks(_action(row[0]) for row in actions) == (Status.EVICTED, False)
 
 
 def refresh(connection: sqlite3.Connection, trajectories: Iterable[str], change: int) -> None:

@@ -4,38 +4,57 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from recollect.errors import CorruptFrame, RecollectError
+from recollect.errors import RecollectError
 from recollect.store import codec
 from recollect.store.records import Finding
-from recollect.store.sqlite import arrivals, state
+from recollect.store.sqlite import arrivals, removal, state
 from recollect.store.sqlite.migrations import MIGRATIONS
 from recollect.store.sqlite.numbers import Numbers
 from recollect.store.sqlite.schema import CHECKED, OF_A_STEP, TRAJECTORY_FACTS, Table, row_crc
 from recollect.types import TrajectoryId
 
 _BLOCK = 256  # rows per read: short transactions, bounded memory
+_FIRST = -(2**63)
+_UNREADABLE = (sqlite3.Error, RecollectError, ValueError, TypeError, ArithmeticError, OSError)
+
+# Looks at one row and says what is wrong with it, if anything is.
+Examine: TypeAlias = Callable[[tuple[Any, ...]], Finding | None]
 
 
 def verify(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    """Yield everything that is wrong; damage that stops one check does not stop the others."""
-    checks: tuple[Callable[[sqlite3.Connection, Path], Iterator[Finding]], ...] = (
-        _pages,
-        _schema,
-        _counters,
-        *(_table_check(table) for table in CHECKED),
-        _fences,
-        _trajectories,
-        _payloads,
-    )
-    for check in checks:
+    """Yield everything that is wrong; damage that stops one check does not stop the others.
+
+    Each check sees one moment of the store, the long ones a moment per block, so a writer may
+    go on meanwhile without being taken for damage.
+    """
+    for check in (_pages, _schema, _counters, _fences, _payloads):
         try:
-            yield from check(connection, path)
-        except (sqlite3.Error, RecollectError, ValueError, TypeError, OverflowError) as error:
-            name = getattr(check, "__name__", "check").strip("_")
-            yield Finding(name, f"cannot be read ({error})")
+            with _one_moment(connection):
+                found = list(check(connection, path))
+            yield from found
+        except _UNREADABLE as error:
+            yield Finding(check.__name__.strip("_"), f"cannot be read ({error})")
+    for table in CHECKED:
+        yield from _walk(connection, table.name, *_checksums(table))
+    yield from _walk(connection, "trajectories", *_frames(connection, path))
+
+
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all statements inside see the same state of the store."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        with suppress(sqlite3.Error):  # damage or an I/O error may have ended it already
+            connection.execute("ROLLBACK")
 
 
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
@@ -68,22 +87,24 @@ def _counters(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         yield Finding("meta", "its keys are not the expected ones")
     elif not max(newest, meta["reclaimed"]) <= meta["change"]:
         yield Finding("meta", "the change number is behind the rows")
+    used = dict(connection.execute("SELECT name, seq FROM sqlite_sequence"))
+    for name, column in (*((table.name, "number") for table in CHECKED), ("trajectories", "seq")):
+        (newest,) = connection.execute(f"SELECT max({column}) FROM {name}").fetchone()
+        if newest is not None and not newest <= used.get(name, 0):
+            yield Finding(name, "its rows are ahead of the numbers given out")
 
 
-def _table_check(table: Table) -> Callable[[sqlite3.Connection, Path], Iterator[Finding]]:
-    columns = ", ".join(table.columns)
-    query = (
-        f"SELECT number, {columns}, at, crc FROM {table.name} "
-        f"WHERE number > ? ORDER BY number LIMIT {_BLOCK}"
-    )
+def _checksums(table: Table) -> tuple[str, Examine]:
+    """How to walk a table whose rows carry checksums, and how to look at each."""
+    query = f"SELECT number, {', '.join(table.columns)}, at, crc FROM {table.name} WHERE number"
 
-    def check(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-        for number, *facts, crc in _walk(connection, query):
-            if not _is_plain(facts) or row_crc(facts) != crc:
-                yield Finding(f"{table.name} row {number}", "its checksum does not match")
+    def examine(row: tuple[Any, ...]) -> Finding | None:
+        *facts, crc = row
+        if _is_plain(facts) and row_crc(facts) == crc:
+            return None
+        return Finding(f"{table.name} row {facts[0]}", "its checksum does not match")
 
-    check.__name__ = table.name
-    return check
+    return query, examine
 
 
 def _fences(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
@@ -95,38 +116,50 @@ def _fences(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         ).fetchone()[0]
         if wrong:
             yield Finding(name, f"{wrong} rows are fenced without a fence")
+    for number, held in connection.execute("SELECT number, contents FROM fences").fetchall():
+        if removal.contents(connection, number) != held:
+            yield Finding(f"fences row {number}", "it does not hold what it held when it was made")
 
 
-def _trajectories(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    """Each row must repeat its frame, and its state must follow from the ledger."""
+def _frames(connection: sqlite3.Connection, path: Path) -> tuple[str, Examine]:
+    """How to walk trajectories: each repeats its frame, and its state follows from the ledger."""
     numbers = Numbers(connection, path)
-    facts = ", ".join(f"t.{name}" for name in TRAJECTORY_FACTS)
-    query = (
-        f"SELECT t.seq, t.fence, t.uses, t.last_use, t.status, t.pinned, t.changed, t.at, "
-        f"p.frame, {facts} FROM trajectories t LEFT JOIN payloads p ON p.seq = t.seq "
-        f"WHERE t.seq > ? ORDER BY t.seq LIMIT {_BLOCK}"
-    )
-    for seq, fence, uses, last_use, status, pinned, _, at, frame, *stored in _walk(
-        connection, query
-    ):
+    names = ("seq", "fence", "at", "uses", "last_use", "status", "pinned", *TRAJECTORY_FACTS)
+    query = f"SELECT {', '.join(names)} FROM trajectories WHERE seq"
+
+    def examine(row: tuple[Any, ...]) -> Finding | None:
+        seq, fence, at, *now = row[:7]
+        stored = row[7:]
         id_ = TrajectoryId(stored[0]) if isinstance(stored[0], str) else None
-        where = f"trajectory {id_ or seq}"
         try:
-            problem = _compare(frame, tuple(stored), numbers, at)
-        except (CorruptFrame, RecollectError, TypeError, ValueError) as error:
+            problem = _compare(connection, seq, stored, numbers, at)
+            if not problem and not fence and state.derive(connection, str(id_)) != tuple(now):
+                problem = "its uses or status differ from the ledger"
+        except _UNREADABLE as error:
             problem = getattr(error, "problem", str(error))
-        if problem:
-            yield Finding(where, problem, id_)
-        elif not fence and state.derive(connection, str(id_)) != (uses, last_use, status, pinned):
-            yield Finding(where, "its uses or status differ from the ledger", id_)
+        # A fenced row shares its id with the one that took its place, which is not to blame.
+        return (
+            Finding(f"trajectory {id_ or seq}", problem, None if fence else id_)
+            if problem
+            else None
+        )
+
+    return query, examine
 
 
-def _compare(frame: bytes | None, stored: tuple[object, ...], numbers: Numbers, at: float) -> str:
+def _compare(
+    connection: sqlite3.Connection,
+    seq: int,
+    stored: tuple[object, ...],
+    numbers: Numbers,
+    at: float,
+) -> str:
     """Say how a metadata row differs from its frame; empty when it does not."""
-    if frame is None:
+    row = connection.execute("SELECT frame FROM payloads WHERE seq = ?", [seq]).fetchone()
+    if row is None:
         return "its frame is missing"
-    trajectory = codec.decode(frame)
-    if arrivals.trajectory_facts(trajectory, frame, numbers, at) != stored:
+    trajectory = codec.decode(row[0])
+    if arrivals.trajectory_facts(trajectory, row[0], numbers, at) != stored:
         return "its metadata differs from its frame"
     return ""
 
@@ -140,15 +173,23 @@ def _payloads(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         yield Finding("payloads", f"{orphans} frames belong to no trajectory")
 
 
-def _walk(connection: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """Read a table block by block, by its ascending first column."""
-    last = -(2**62)
+def _walk(
+    connection: sqlite3.Connection, name: str, query: str, examine: Examine
+) -> Iterator[Finding]:
+    """Look at each row of a table, block by block, in the order of its first column."""
+    last = _FIRST
     while True:
-        rows = connection.execute(query, [last]).fetchall()
-        yield from rows
-        if len(rows) < _BLOCK:
+        try:
+            with _one_moment(connection):
+                rows = connection.execute(f"{query} > ? ORDER BY 1 LIMIT {_BLOCK}", [last])
+                block = [(row[0], examine(row)) for row in rows.fetchall()]
+        except _UNREADABLE as error:
+            yield Finding(name, f"cannot be read ({error})")
             return
-        last = rows[-1][0]
+        yield from (finding for _, finding in block if finding)
+        if len(block) < _BLOCK:
+            return
+        last = block[-1][0]
 
 
 def _is_plain(values: list[object]) -> bool:

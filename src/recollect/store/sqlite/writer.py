@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from recollect.errors import CorruptRecord, StoreReadOnly
+from recollect.errors import (
+    CorruptRecord,
+    NotAStore,
+    StoreDamaged,
+    StoreFailed,
+    StoreMissing,
+    StoreReadOnly,
+    StoreTooNew,
+)
 from recollect.ledger import Mark
-from recollect.store.lock import WriterLock
+from recollect.store.lock import WriterLock, cannot_write
 from recollect.store.records import Batch, Fence, Receipt, Reclaimed
 from recollect.store.sqlite import insert, removal
-from recollect.store.sqlite.connection import connect_writer, translated
+from recollect.store.sqlite.connection import check_file, connect_writer, reading, translated
 from recollect.store.sqlite.journal import choose_journal
 from recollect.store.sqlite.migrations import migrate
 from recollect.store.sqlite.numbers import Numbers
 from recollect.store.sqlite.reader import SqliteReader
 from recollect.trajectory import Trajectory
-from recollect.types import Action, RunId, TrajectoryId
+from recollect.types import Action, RunId, Status, TrajectoryId
+from recollect.validation import check_text
 
 _VERSION: tuple[int, int, int] = sqlite3.sqlite_version_info
 
@@ -42,23 +52,42 @@ class SqliteStore(SqliteReader):
         self.path = Path(path)
         self._compress = compress
         self._clock = clock
-        self._make_folder()
+        self._prepare_place()
         self._lock = WriterLock(self.path)
         try:
-            mode = journal or choose_journal(_VERSION, self.path.parent)
-            self._connection = connect_writer(self.path, mode)
-            with translated(self.path):
-                migrate(self._connection, self.path)
+            mode = journal or choose_journal(_VERSION, self.path.resolve().parent)
+            self._connection = self._connect(mode)
+        except (NotAStore, StoreTooNew):
+            self._lock.withdraw()
+            raise
         except BaseException:
             self._lock.release()
             raise
-        self._numbers = Numbers(self._connection, self.path)
+        self._numbers = Numbers(self._connection, self.path, may_add=True)
 
-    def _make_folder(self) -> None:
+    def _prepare_place(self) -> None:
+        """Make the folder if need be; refuse, before a lock file is made, what is no store."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreReadOnly(self.path, error.strerror or str(error)) from error
+            check_file(self.path)
+        except StoreMissing:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise cannot_write(self.path, error) from error
+            return
+        # SQLite opens what it may not write for reading; a run should hear of that now.
+        if not os.access(self.path, os.W_OK):
+            raise StoreReadOnly(self.path)
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        connection = connect_writer(self.path, mode)
+        try:
+            with translated(self.path):
+                migrate(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def close(self) -> None:
         """Release files and locks. Closing twice is fine."""
@@ -75,7 +104,7 @@ class SqliteStore(SqliteReader):
         with self._transaction() as change:
             for batch in batches:
                 work = insert.Insertion(
-                    self._connection, self._numbers, self._clock(), change, self._compress
+                    self._connection, self._numbers, self._now(), change, self._compress
                 )
                 work.write(batch)
                 added += work.added
@@ -84,10 +113,11 @@ class SqliteStore(SqliteReader):
 
     def fence(self, run: RunId, after_step: int, reason: str) -> Fence:
         """Set aside everything the run wrote for later steps, undoing their uses and marks."""
-        with self._transaction() as change:
+        check_text("fence.reason", reason)
+        with reading(self.path), self._transaction() as change:
             number = self._numbers.run(run)
             return removal.fence(
-                self._connection, run, number, after_step, reason, self._clock(), change
+                self._connection, run, number, after_step, reason, self._now(), change
             )
 
     def reclaim(
@@ -96,7 +126,7 @@ class SqliteStore(SqliteReader):
         """Remove evicted rows for good, and fenced ones if asked; see `Store.reclaim`."""
         if (run is None) != (through_step is None):
             raise ValueError("run and through_step go together: give both or neither")
-        with self._transaction():
+        with reading(self.path), self._transaction():
             number = None if run is None else self._numbers.run(run)
             return removal.reclaim(self._connection, number, through_step, fenced)
 
@@ -104,7 +134,7 @@ class SqliteStore(SqliteReader):
         self, max_rows: int | None = None, max_bytes: int | None = None
     ) -> list[TrajectoryId]:
         """Name the oldest unpinned live rows beyond a budget: candidates for eviction."""
-        with translated(self.path):
+        with reading(self.path):
             return removal.over_budget(self._connection, max_rows, max_bytes)
 
     def compact(self) -> None:
@@ -121,13 +151,18 @@ class SqliteStore(SqliteReader):
             raise
 
     def quarantine(self, ids: Iterable[str], reason: str) -> None:
-        """Keep damaged or incompatible rows from ever being drawn."""
-        marks = [Mark(TrajectoryId(id_), Action.QUARANTINE, reason) for id_ in ids]
-        self.commit(Batch(marks=marks))
+        """Keep damaged or incompatible rows from ever being drawn; those that are stay so."""
+        names = [TrajectoryId(id_) for id_ in dict.fromkeys(ids)]
+        fresh = [name for name in names if self.row(name).status is not Status.QUARANTINED]
+        if fresh:
+            marks = [Mark(name, Action.QUARANTINE, reason) for name in fresh]
+            self.commit(Batch(marks=marks))
 
     @contextmanager
     def _transaction(self) -> Iterator[int]:
         """Run statements as one durable transaction; yields its change number."""
+        if not self._lock.held:
+            raise StoreFailed(self.path, "this handle was closed, or opened by a parent process")
         with translated(self.path):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -135,13 +170,18 @@ class SqliteStore(SqliteReader):
                 yield change
                 self._connection.execute("COMMIT")
             except BaseException:
+                self._numbers.forget()
                 # A full disk or an I/O error may have rolled back already.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                self._numbers.forget()
                 raise
+
+    def _now(self) -> float:
+        return float(self._clock())
 
     def _next_change(self) -> int:
         self._connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'change'")
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'change'").fetchone()
+        if row is None:
+            raise StoreDamaged(self.path, "its change number is missing")
         return int(row[0])

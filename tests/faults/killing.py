@@ -1,0 +1,198 @@
+"""Killing a writer at any moment, with the truth kept outside of it.
+
+The parent knows the operations and forks a child that does them. The child tells through a pipe
+when it begins one and when the store has acknowledged it. The parent kills it (SIGKILL) and reads
+the pipe to its end: from then on it knows what must be there (everything acknowledged), what may
+be there (the one operation in flight, whole), and that nothing else is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import struct
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from faults.life import Operation, Truth
+from recollect.errors import StoreMissing
+from recollect.store import open_reader
+from recollect.store.base import Store, StoreReader
+from recollect.store.sqlite import SqliteStore
+
+_MESSAGE = struct.Struct("<cI")
+OPENING, OPENED, BEGUN, DONE, FAILED = b"o", b"O", b"b", b"D", b"!"
+
+
+@dataclass
+class Told:
+    """What a child said before it died."""
+
+    opened: bool = False
+    begun: int = 0
+    done: int = 0
+    failure: str = ""
+
+
+@dataclass
+class Tally:
+    """What many kills added up to."""
+
+    kills: int = 0
+    moments: Counter[str] = field(default_factory=Counter)
+    rows_checked: int = 0
+    in_flight_kept: int = 0
+    slowest_lock: float = 0.0
+
+    def summary(self, name: str) -> str:
+        """One line for the log."""
+        shown = ", ".join(f"{count} in {moment}" for moment, count in self.moments.most_common())
+        return (
+            f"{name}: {self.kills} kills ({shown}); {self.rows_checked} acknowledged rows read "
+            f"back equal, 0 lost, 0 torn; {self.in_flight_kept} in-flight batches found whole; "
+            f"lock taken over in {self.slowest_lock * 1000:.0f} ms at most"
+        )
+
+    @property
+    def share_while_writing(self) -> float:
+        """How many of the kills hit while an operation was in flight."""
+        idle = sum(self.moments[name] for name in ("idle", "opening"))
+        return 1 - idle / self.kills
+
+
+class Victim:
+    """A store file, its operations, and how many of them are done."""
+
+    def __init__(self, path: Path, journal: str, life: Sequence[Operation]) -> None:
+        self.path = path
+        self.journal = journal
+        self.life = life
+        self.position = 0
+        self.exists = False
+        self.truth = Truth()
+
+    def kill_once(self, messages: int, seconds: float, tally: Tally) -> None:
+        """Let a child go on with the operations, kill it, and check what is left.
+
+        It dies `seconds` after it has said so many things: progress, not the clock of a busy
+        machine, decides how far it comes.
+        """
+        told = self._run_and_kill(messages, seconds)
+        assert not told.failure, told.failure
+        tally.kills += 1
+        tally.moments[self._moment(told)] += 1
+        self.exists = self.exists or told.opened
+        self._check(told, tally)
+
+    def _run_and_kill(self, messages: int, seconds: float) -> Told:
+        listen, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(listen)
+            self._child(tell)
+        os.close(tell)
+        with os.fdopen(listen, "rb") as pipe:
+            heard = pipe.read(messages * _MESSAGE.size)
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return read_messages(heard + pipe.read(), self.position)
+
+    def _child(self, tell: int) -> None:
+        """Do operations until killed. Never returns."""
+        try:
+            os.write(tell, _MESSAGE.pack(OPENING, 0))
+            store = SqliteStore(self.path, journal=self.journal)
+            os.write(tell, _MESSAGE.pack(OPENED, 0))
+            for number in range(self.position, len(self.life)):
+                os.write(tell, _MESSAGE.pack(BEGUN, number))
+                acknowledge = partial(os.write, tell, _MESSAGE.pack(DONE, number))
+                if self.life[number].kind == "reopen":
+                    store.close()
+                    store = SqliteStore(self.path, journal=self.journal)
+                    acknowledge()
+                else:
+                    self.do(store, self.life[number], acknowledge)
+            signal.pause()
+        except BaseException:
+            text = traceback.format_exc().encode()
+            os.write(tell, _MESSAGE.pack(FAILED, len(text)) + text)
+        finally:
+            os._exit(1)
+
+    @property
+    def steps_left(self) -> int:
+        """How many operations are still to be done."""
+        return len(self.life) - self.position
+
+    def do(self, store: Store, operation: Operation, acknowledge: Callable[[], object]) -> None:
+        """Do one operation, then say so."""
+        operation.do(store)
+        acknowledge()
+
+    def _moment(self, told: Told) -> str:
+        if not told.opened:
+            return "opening" if self.exists else "creation"
+        if told.begun == told.done:
+            return "idle"
+        return self.life[told.done].kind
+
+    def _check(self, told: Told, tally: Tally) -> None:
+        before = self.truth.after(self.life[self.position : told.done])
+        after = before.after(self.life[told.done : told.begun])
+        tally.slowest_lock = max(tally.slowest_lock, self._take_over_lock())
+        try:
+            reader = open_reader(self.path)
+        except StoreMissing:
+            assert not self.exists, "the whole store is gone"
+            return
+        with reader:
+            differences = before.differs_from(reader)
+            self.truth, self.position = before, told.done
+            if differences and told.begun > told.done:
+                assert not after.differs_from(reader), f"torn: {differences}"
+                self.truth, self.position = after, told.begun
+                tally.in_flight_kept += 1
+                differences = ""
+            assert not differences, differences
+            assert_clean(reader)
+        self.exists = True
+        tally.rows_checked += len(before.rows)
+
+    def _take_over_lock(self) -> float:
+        """Open as the next writer, every second time before any reader has looked."""
+        started = time.monotonic()
+        if random.random() < 0.5 and self.exists:
+            SqliteStore(self.path, journal=self.journal).close()
+        return time.monotonic() - started
+
+
+def read_messages(data: bytes, position: int) -> Told:
+    """Decode what a child said; it began at `position`."""
+    told = Told(begun=position, done=position)
+    offset = 0
+    while offset + _MESSAGE.size <= len(data):
+        kind, number = _MESSAGE.unpack_from(data, offset)
+        offset += _MESSAGE.size
+        if kind == OPENED:
+            told.opened = True
+        elif kind == BEGUN:
+            told.begun = number + 1
+        elif kind == DONE:
+            told.done = number + 1
+        elif kind == FAILED:
+            told.failure = data[offset : offset + number].decode()
+            offset += number
+    return told
+
+
+def assert_clean(store: StoreReader) -> None:
+    """Assert that verify finds nothing."""
+    found = list(store.verify())
+    assert not found, found[:3]

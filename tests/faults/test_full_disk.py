@@ -1,0 +1,174 @@
+"""A disk that is full: an error by name, nothing lost, and the same handle goes on afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from factories import FakeRun
+from faults.disks import again_as_root_of_a_namespace, fill, small_disk
+from faults.killing import Tally, Victim, assert_clean
+from faults.life import RUN, Operation, Truth, do_all, make_life
+from memory import folder_in_memory
+from recollect.errors import StoreFull
+from recollect.store import open_reader
+from recollect.store.sqlite import SqliteStore
+from reporting import report
+
+BLOCK = 4096  # what a tmpfs gives and takes
+OFFSETS = {"truncate": 50, "wal": 25}
+JOURNALS = tuple(OFFSETS)
+LIFE = make_life(2, 18, tokens=3200)
+TEN = FakeRun(2, RUN, tokens=200)
+# Ten steps, the last four fenced: something to fence and something to reclaim.
+STEPS = [
+    Operation("commit", (TEN.setup(),)),
+    *(Operation("commit", (TEN.step(step),)) for step in range(10)),
+    Operation("fence", after=5),
+]
+
+
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    again_as_root_of_a_namespace(request.node.nodeid)
+    with small_disk(tmp_path / "disk", 24 * 1024) as folder:
+        yield folder
+
+
+def fresh_start(disk: Path) -> Path:
+    """Empty the disk."""
+    for file in disk.iterdir():
+        file.unlink()
+    return disk / "pool.db"
+
+
+def do_until_full(store: SqliteStore, life: Sequence[Operation]) -> int:
+    """Do operations until the disk is full; returns how many were acknowledged."""
+    for number, operation in enumerate(life):
+        try:
+            operation.do(store)
+        except StoreFull:
+            return number
+    return len(life)
+
+
+def assert_true(path: Path, truth: Truth) -> None:
+    with open_reader(path) as reader:
+        assert not truth.differs_from(reader), truth.differs_from(reader)
+        assert_clean(reader)
+
+
+@pytest.mark.parametrize("journal", JOURNALS)
+def test_commits_on_a_disk_that_fills_up(disk: Path, journal: str) -> None:
+    """Each offset moves the end of the disk a little, through one transaction after another."""
+    stopped_at: Counter[int] = Counter()
+    for offset in range(OFFSETS[journal]):
+        path = fresh_start(disk)
+        with SqliteStore(path, journal=journal) as store:
+            store.commit_all(LIFE[0].batches)
+            ballast = fill(disk, leave=(offset + 1) * 6 * BLOCK)
+            done = 1 + do_until_full(store, LIFE[1:])
+            stopped_at[done] += 1
+            truth = Truth().after(LIFE[:done])
+            assert not truth.differs_from(store), "what was acknowledged is still there"
+            assert_true(path, truth)
+            ballast.unlink()
+            do_all(store, LIFE[done:])
+            assert_true(path, Truth().after(LIFE))
+    tried = f"{OFFSETS[journal]} offsets"
+    report(f"disk full while committing ({journal}): {tried}, stopped at {stopped_at}")
+    assert len(LIFE) not in stopped_at, "every offset must have met a full disk"
+    assert len(stopped_at) > 2, "at different moments"
+
+
+@pytest.mark.parametrize("journal", JOURNALS)
+@pytest.mark.parametrize("kind", ["fence", "reclaim"])
+def test_fencing_and_reclaiming_on_a_full_disk(disk: Path, journal: str, kind: str) -> None:
+    """They either happen whole or not at all, and happen once there is room."""
+    outcomes: Counter[str] = Counter()
+    last = Operation(kind, after=3)
+    for offset in range(12):
+        path = fresh_start(disk)
+        with SqliteStore(path, journal=journal) as store:
+            do_all(store, STEPS)
+            truth = Truth().after(STEPS)
+            ballast = fill(disk, leave=offset * 18 * BLOCK)
+            done = do_until_full(store, [last])
+            outcomes["done" if done else "full"] += 1
+            assert not truth.after([last][:done]).differs_from(store)
+            ballast.unlink()
+            assert_true(path, truth.after([last][:done]))
+            last.do(store)
+            assert_true(path, truth.after([last]))
+    report(f"disk full while {kind} ({journal}): {dict(outcomes)}")
+    assert outcomes["full"] > 2
+    assert outcomes["done"] > 0
+
+
+@pytest.mark.parametrize("journal", JOURNALS)
+def test_making_and_opening_a_store_on_a_full_disk(disk: Path, journal: str) -> None:
+    outcomes: Counter[str] = Counter()
+    for offset in range(25):
+        path = fresh_start(disk)
+        ballast = fill(disk, leave=offset * 8 * BLOCK)
+        try:
+            with SqliteStore(path, journal=journal):
+                outcomes["made"] += 1
+        except StoreFull:
+            outcomes["full"] += 1
+        ballast.unlink()
+        with SqliteStore(path, journal=journal) as store:
+            assert_clean(store)
+            store.commit_all(LIFE[0].batches)
+    report(f"disk full while making a store ({journal}): {dict(outcomes)}")
+    assert outcomes["full"] > 10
+    assert outcomes["made"] > 0
+
+
+@pytest.mark.parametrize("journal", JOURNALS)
+def test_opening_after_a_kill_on_a_full_disk(disk: Path, journal: str) -> None:
+    """Rolling back what a killed writer left needs no room; a WAL needs some, and says so."""
+    life = make_life(9, 30, tokens=200)
+    tally = Tally()
+    for number in range(10):
+        victim = Victim(fresh_start(disk), journal, life)
+        victim.kill_once(4 + number, 0.001 * number, tally)
+        ballast = fill(disk, leave=0)
+        try:
+            with open_reader(victim.path) as reader:
+                assert not victim.truth.differs_from(reader)
+        except StoreFull:
+            assert journal == "wal"
+        ballast.unlink()
+        assert_true(victim.path, victim.truth)
+
+
+# -- without a disk of our own -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("journal", JOURNALS)
+def test_a_size_limit_is_a_full_disk_too(journal: str) -> None:
+    """SQLite's own limit on pages runs everywhere and meets every other page boundary."""
+    with folder_in_memory() as folder:
+        stopped_at = Counter(_stop_at_limit(folder, journal, pages) for pages in range(0, 50, 2))
+    report(f"page limit ({journal}): 25 offsets, stopped at {stopped_at}")
+    assert len(stopped_at) > 3
+
+
+def _stop_at_limit(folder: Path, journal: str, offset: int) -> int:
+    """Write into a store that may grow by so many pages; returns after how many operations."""
+    path = folder / f"{offset}.db"
+    with SqliteStore(path, journal=journal) as store:
+        store.commit_all(LIFE[0].batches)
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages + offset}")
+        done = 1 + do_until_full(store, LIFE[1:])
+        assert not Truth().after(LIFE[:done]).differs_from(store)
+        store._connection.execute("PRAGMA max_page_count = 1000000")
+        do_all(store, LIFE[done:])
+        assert_true(path, Truth().after(LIFE))
+    path.unlink()
+    return done

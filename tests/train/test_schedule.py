@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.config.schema.environment import EnvironmentSettings
+from recollect.errors import BadEnvironment
+from recollect.train.schedule import Schedule, training_tasks
+from recollect.types import Task
+
+from .worlds import Letters
+
+
+def tasks_of(count: int) -> list[Task]:
+    return [Task("env", str(number)) for number in range(count)]
+
+
+def walk(schedule: Schedule, steps: int) -> list[list[str]]:
+    return [[task.id for task in schedule.tasks_of(step)] for step in range(1, steps + 1)]
+
+
+@settings(deadline=None)
+@given(count=st.integers(1, 12), per_step=st.integers(1, 14), seed=st.integers(0, 5))
+def test_every_task_once_per_pass_and_none_twice_in_a_step(
+    count: int, per_step: int, seed: int
+) -> None:
+    steps = walk(Schedule(tasks_of(count), seed, per_step), 30)
+    size = min(count, per_step)
+    for ids in steps:
+        assert len(ids) == len(set(ids)) == size
+    flat = list(itertools.chain(*steps))
+    for start in range(0, len(flat) - count + 1, count):
+        assert sorted(flat[start : start + count], key=int) == [str(n) for n in range(count)]
+
+
+@settings(deadline=None, max_examples=30)
+@given(count=st.integers(1, 12), per_step=st.integers(1, 9), data=st.data())
+def test_a_step_is_a_function_of_its_number(count: int, per_step: int, data: st.DataObject) -> None:
+    schedule = Schedule(tasks_of(count), 7, per_step)
+    in_order = walk(schedule, 20)
+    for step in data.draw(st.lists(st.integers(1, 20), max_size=6)):
+        assert [t.id for t in schedule.tasks_of(step)] == in_order[step - 1]
+        fresh = Schedule(tasks_of(count), 7, per_step)
+        assert [t.id for t in fresh.tasks_of(step)] == in_order[step - 1]
+
+
+def test_a_run_may_be_resumed_after_thousands_of_passes() -> None:
+    schedule = Schedule(tasks_of(9), 0, 8)
+    assert len(schedule.tasks_of(5000)) == 8
+
+
+def test_passes_and_seeds_differ() -> None:
+    one, two = Schedule(tasks_of(20), 1, 20), Schedule(tasks_of(20), 2, 20)
+    first, second = walk(one, 2)
+    assert first != second
+    assert walk(two, 1)[0] != first
+
+
+def test_training_tasks_by_level_and_count() -> None:
+    env = Letters()
+    every = training_tasks(env, EnvironmentSettings())
+    assert {task.split for task in every} == {"train"}
+    assert {task.level for task in every} == {1, 2}
+    of_two = training_tasks(env, EnvironmentSettings(levels=(2,), tasks=3))
+    assert [task.level for task in of_two] == [2, 2, 2]
+    assert of_two == tuple(task for task in every if task.level == 2)[:3]
+
+
+def test_no_tasks_say_what_was_looked_for() -> None:
+    with pytest.raises(BadEnvironment, match=r"split train has no tasks of levels \[9\]"):
+        training_tasks(Letters(), EnvironmentSettings(levels=(9,)))
+
+
+class Stuttering(Letters):
+    """Breaks its promise to yield each task once."""
+
+    def tasks(self, split: str) -> Iterator[Task]:
+        for task in super().tasks(split):
+            yield task
+            yield task
+
+
+def test_a_task_that_comes_twice_is_one_task() -> None:
+    tasks = training_tasks(Stuttering(), EnvironmentSettings(tasks=8))
+    assert len(tasks) == len({task.key for task in tasks}) == 4
+    assert len(Schedule(tasks, 0, 8).tasks_of(3)) == 4
+
+
+def test_endless_environments_are_cut() -> None:
+    class Endless(Letters):
+        def tasks(self, split: str) -> Iterator[Task]:
+            return (Task("letters", str(number)) for number in itertools.count())
+
+    tasks = training_tasks(Endless(), EnvironmentSettings())
+    assert Counter(task.environment for task in tasks) == {"letters": 20_000}
