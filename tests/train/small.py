@@ -53,7 +53,7 @@ def make_tokenizer() -> Any:
     )
 
 
-def make_model(folder: Path, seed: int = 0) -> Path:
+def make_model(folder: Path, seed: int = 0, layers: int = 1) -> Path:
     """Write a random Llama that reads and writes letters, and ends its turns now and then."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -66,7 +66,7 @@ def make_model(folder: Path, seed: int = 0) -> Path:
                 vocab_size=len(tokenizer),
                 hidden_size=16,
                 intermediate_size=24,
-                num_hidden_layers=2,
+                num_hidden_layers=layers,
                 num_attention_heads=2,
                 num_key_value_heads=1,
                 max_position_embeddings=256,

@@ -16,6 +16,7 @@ from recollect.train.scorer import log_distributions, of_targets
 from recollect.trajectory import Trajectory
 
 from .rows import make_row
+from .small import load_small, make_model
 
 
 @st.composite
@@ -133,6 +134,12 @@ def test_what_cannot_be_predicted_is_refused() -> None:
         pack([first], 10)
 
 
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    """Two layers, so that what one token should not see could reach it in the second."""
+    return load_small(make_model(tmp_path_factory.mktemp("model") / "two", layers=2))
+
+
 def _alone(model: torch.nn.Module, row: Trajectory) -> torch.Tensor:
     """Log-probs of a row's sampled tokens by the plainest forward pass there is."""
     ids = torch.from_numpy(row.tokens.astype(np.int64))[None]
@@ -166,6 +173,7 @@ def _rows_to_compare() -> list[Trajectory]:
 def test_packed_equals_row_by_row(policy: Policy, share: bool, max_tokens: int) -> None:
     rows = _rows_to_compare()
     model = policy.model
+    model.zero_grad()
     weights = [torch.linspace(-1, 1, row.sampled_count) for row in rows]
     expected = [_alone(model, row) for row in rows]
     sum((e * w).sum() for e, w in zip(expected, weights, strict=True)).backward()
