@@ -55,7 +55,7 @@ class Policy:
     def save(self, folder: Path) -> None:
         """Write an ordinary `save_pretrained` folder (an adapter folder with LoRA)."""
         # Left to itself, peft asks the hub whether the base model's vocabulary has grown.
-        options = {"save_embedding_layers": False} if _has_adapter(self.model) else {}
+        options = {"save_embedding_layers": False} if hasattr(self.model, "disable_adapter") else {}
         with _quiet():
             self.model.save_pretrained(folder, **options)
             self.chat.tokenizer.save_pretrained(folder)
@@ -159,12 +159,6 @@ def _with_lora(model: Any, lora: Lora | None, adapter: Path | None) -> Any:
         task_type="CAUSAL_LM",
     )
     return get_peft_model(model, settings)
-
-
-def _has_adapter(model: Any) -> bool:
-    from peft import PeftModel
-
-    return isinstance(model, PeftModel)
 
 
 def _switch_off_dropout(model: torch.nn.Module) -> None:

@@ -29,9 +29,10 @@ class Collected:
 class Collector:
     """Plays requests in an environment with the current policy.
 
-    Promises: the same weights and requests give the same trajectories, whatever their order;
-    an attempt in which the environment raises, hangs or answers nonsense is reported as a
-    Failure and never becomes a trajectory; an attempt that outlasts `episode_seconds` is cut;
+    Promises: the same weights and requests give the same trajectories, bit for bit. In another
+    order or batch size they give the same tokens, unless a random number falls on the edge
+    between two tokens to within the rounding of a log-prob (about one in 10,000 does). An attempt in which the environment raises, hangs or answers nonsense is reported as a
+    Failure and never becomes a trajectory; one that outlasts `episode_seconds` is cut;
     attempts begin as places in the batch become free, and every episode that began is closed
     when `collect` ends, however it ends.
     """
