@@ -7,6 +7,7 @@ variant, so a step can be made again with other content, as a resumed run does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -149,6 +150,7 @@ class FakeRun:
         """What is written before the first step: the run and its tasks."""
         return Batch(runs=[Run(self.id, self.seed, {"rows": self.rows})], tasks=TASKS)
 
+    @lru_cache(maxsize=1024)  # noqa: B019 - runs are small, and made again and again
     def step(self, step: int, variant: int = 0) -> Batch:
         """Everything that one step writes."""
         rng = np.random.default_rng([self.seed, step, variant, 7])
@@ -176,6 +178,7 @@ class FakeRun:
             cursors=[Cursor(self.id, step, step + 1, {"rng": int(rng.integers(2**40))})],
         )
 
+    @lru_cache(maxsize=1024)  # noqa: B019
     def trajectories(self, step: int, variant: int = 0) -> list[Trajectory]:
         """The fresh rows of a step; the last one is guided by the note of the step before."""
         made = []

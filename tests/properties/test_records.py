@@ -22,8 +22,8 @@ from recollect.store.sqlite import SqliteStore
 from recollect.trajectory import Trajectory
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-MANY = settings(deadline=None, print_blob=True, suppress_health_check=SLOW, max_examples=100)
-SOME = settings(MANY, max_examples=30)
+MANY = settings(deadline=None, print_blob=True, suppress_health_check=SLOW, max_examples=60)
+SOME = settings(MANY, max_examples=25)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pytest
 
 from factories import FakeRun, make_trajectory, person_mark
 from logical import all_rows, pool_dump
+from memory import folder_in_memory
 from recollect.errors import UnknownId
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
@@ -24,14 +25,14 @@ from recollect.types import Action, Origin, RunId, TrajectoryId
 from reporting import report
 from store.place import write_steps
 
-SEEDS = range(6)
-OPERATIONS = 25
+SEEDS = range(4)
+OPERATIONS = 20
 FAKE = FakeRun(seed=91, rows=3, tokens=12)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with open_store(tmp_path / "pool.db") as store:
+def store() -> Iterator[SqliteStore]:
+    with folder_in_memory() as folder, open_store(folder / "pool.db") as store:
         yield store
 
 
@@ -133,7 +134,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_index_follows_whatever_happens(tmp_path: Path, store: SqliteStore, seed: int) -> None:
+def test_the_index_follows_whatever_happens(store: SqliteStore, seed: int) -> None:
     """Three indexes: the writer's own, a reader's that looks often, one that looks seldom."""
     story = Story(store, seed)
     done: list[str] = []
@@ -319,7 +320,7 @@ def test_a_refresh_reads_what_changed_not_the_pool(store: SqliteStore) -> None:
 
 def test_memory_per_row(store: SqliteStore) -> None:
     store.commit(FAKE.setup())
-    rows = [make_trajectory(1, row=row, tokens=6) for row in range(2000)]
+    rows = [make_trajectory(1, row=row, tokens=6) for row in range(1000)]
     store.commit(Batch(trajectories=rows))
     tracemalloc.start()
     pool = Pool(store)

@@ -11,6 +11,7 @@ import pytest
 
 from factories import LARGE, FakeRun, make_trajectory
 from logical import logical_dump
+from memory import folder_in_memory
 from recollect.errors import BadQuery, NotAStore, StoreFailed, StoreMissing, StoreReadOnly
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
@@ -47,14 +48,16 @@ class TestSqlite(StoreConformance):
     """Every promise, in every way."""
 
     @pytest.fixture(params=WAYS)
-    def place(self, request: pytest.FixtureRequest, tmp_path: Path) -> SqlitePlace:
+    def place(self, request: pytest.FixtureRequest) -> Iterator[SqlitePlace]:
         journal, compress = WAYS[request.param]
-        return SqlitePlace(tmp_path / "pool.db", journal, compress)
+        with folder_in_memory() as folder:
+            yield SqlitePlace(folder / "pool.db", journal, compress)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "pool.db"
+def path() -> Iterator[Path]:
+    with folder_in_memory() as folder:
+        yield folder / "pool.db"
 
 
 @pytest.fixture

@@ -74,10 +74,10 @@ def columns_of(table: str) -> list[str]:
 
 
 def rows_of(raw: sqlite3.Connection, table: str) -> list[Any]:
-    """Keys of the first row, and of the last live and fenced ones."""
+    """Keys of the last row, and of the last live and fenced ones."""
     key = KEYS.get(table, "number")
     keys = [row[0] for row in raw.execute(f"SELECT {key} FROM {table} ORDER BY 1")]
-    chosen = [keys[0]]
+    chosen = [keys[-1]]
     if "fence" in columns_of(table):
         for condition in ("fence = 0", "fence = 1"):
             chosen += raw.execute(f"SELECT max({key}) FROM {table} WHERE {condition}").fetchone()

@@ -32,7 +32,7 @@ _TEMPLATE = (
     "{%- for m in messages -%}{{- '<|' + m.role + '|>' + m.content + '<|end|>' -}}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
 )
-_END = 3.0  # strength of the stop token: about one turn in two ends by itself
+_END = 1.8  # strength of the stop token: about one turn in two ends by itself
 
 
 def make_tokenizer() -> Any:

@@ -31,10 +31,11 @@ class Collector:
 
     Promises: the same weights and requests give the same trajectories, bit for bit. In another
     order or batch size they give the same tokens, unless a random number falls on the edge
-    between two tokens to within the rounding of a log-prob (about one in 10,000 does). An attempt in which the environment raises, hangs or answers nonsense is reported as a
-    Failure and never becomes a trajectory; one that outlasts `episode_seconds` is cut;
-    attempts begin as places in the batch become free, and every episode that began is closed
-    when `collect` ends, however it ends.
+    between two tokens to within the rounding of their log-probs (about one in 10,000 does). An
+    attempt in which the environment raises, hangs or answers nonsense is reported as a Failure
+    and never becomes a trajectory; one that outlasts `episode_seconds` is cut. Attempts begin
+    as places in the batch become free, and every episode that began is closed when `collect`
+    ends, however it ends.
     """
 
     def __init__(
