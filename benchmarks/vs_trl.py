@@ -484,13 +484,15 @@ def run_case(case: Case, folder: Path, console: Console) -> dict[str, Any]:
     with open_session(run, {"turns": turns}) as session:
         turns.sampler = fix_length(session, case)
         before = [_weights(session.learner.policy.model), _weights(other.model)]
-        train(session)
+        outcome = train(session)
         moved = [
             _moved(before[0], session.learner.policy.model),
             _moved(before[1], other.model),
         ]
     if turns.failure is not None:
         raise turns.failure
+    if outcome.signal is not None:
+        raise SystemExit("Stopped by a signal; nothing was written.")
     if min(moved) == 0.0 or not torch.equal(before[0], before[1]):
         raise SystemExit(f"Not the same training: weights moved by at most {moved}.")
     return summarise(case, turns.steps[1:], moved, int(before[0].numel()))
@@ -605,7 +607,7 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     logging.disable_progress_bar()
-    console, figures = Console(width=max(100, Console().width)), []
+    console, figures = Console(width=max(112, Console().width)), []
     with tempfile.TemporaryDirectory(prefix="recollect-vs-trl-") as folder:
         for case in cases:
             figures.append(run_case(case, Path(folder) / f"case-{case.name}", console))

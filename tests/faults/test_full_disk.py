@@ -20,6 +20,7 @@ from reporting import report
 
 BLOCK = 4096  # what a tmpfs gives and takes
 OFFSETS = {"truncate": 50, "wal": 20}
+STRIDE = {"truncate": 6 * BLOCK, "wal": 20 * BLOCK}
 JOURNALS = tuple(OFFSETS)
 LIFE = make_life(2, 18, tokens=3200)
 TEN = FakeRun(2, RUN, tokens=200)
@@ -69,7 +70,7 @@ def test_commits_on_a_disk_that_fills_up(disk: Path, journal: str) -> None:
         path = fresh_start(disk)
         with SqliteStore(path, journal=journal) as store:
             store.commit_all(LIFE[0].batches)
-            ballast = fill(disk, leave=(offset + 1) * 6 * BLOCK)
+            ballast = fill(disk, leave=(offset + 1) * STRIDE[journal])
             done = 1 + do_until_full(store, LIFE[1:])
             stopped_at[done] += 1
             truth = Truth().after(LIFE[:done])

@@ -18,6 +18,7 @@ from recollect.types import Action, GroupId, Reward, RunId, TrajectoryId
 from store.place import ANY, Place, write_steps
 
 GHOST = RunId("ghost")
+NOT_TEXT = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad line")
 FAKE = FakeRun(seed=11)
 STEP = 3
 
@@ -176,8 +177,13 @@ class WritingPromises:
         single = sum(len(getattr(FAKE.step(0), f.name)) for f in fields(Batch))
         assert receipt.added > single
 
-    @pytest.mark.parametrize("error", [ValueError("bad line"), KeyboardInterrupt()])
+    @pytest.mark.parametrize(
+        "error",
+        [ValueError("bad line"), KeyboardInterrupt(), NOT_TEXT],
+        ids=lambda e: type(e).__name__,
+    )
     def test_an_error_on_the_way_leaves_nothing(self, store: Store, error: BaseException) -> None:
+        """Whoever supplies the batches hears of it as it was, not as a failure of the store."""
         store.commit(FAKE.setup())
         before = logical_dump(store)
 

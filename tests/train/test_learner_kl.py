@@ -47,7 +47,8 @@ def total_kl(policy: Policy, reference: Reference, rows: Sequence[Trajectory]) -
 def test_kl_in_the_loss_pulls_back(
     model: Path, policy: Policy, tmp_path: Path, rows, estimator: str
 ) -> None:
-    config = make_config(model, "algo.kl_coef=1.0", f"algo.kl_estimator={estimator}")
+    flags = ["algo.kl_coef=1.0", f"algo.kl_estimator={estimator}", "train.learning_rate=0.003"]
+    config = make_config(model, *flags)
     reference = Reference(policy)
     shake(policy)
     learner = Learner(policy, config, Guard(tmp_path, 3), reference)
@@ -55,9 +56,9 @@ def test_kl_in_the_loss_pulls_back(
     first = learner.update(without_reward(rows), 1)
     tokens = sum(row.sampled_count for row in rows)
     assert first.loss == pytest.approx(before / tokens, rel=1e-4)
-    for step in range(2, 10):
+    for step in range(2, 12):
         learner.update(without_reward(rows), step)
-    assert total_kl(policy, reference, rows) < 0.8 * before
+    assert total_kl(policy, reference, rows) < 0.8 * before, before
 
 
 def test_a_policy_at_its_reference_feels_no_kl(

@@ -43,9 +43,6 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(path, error, time.monotonic() - started) from error
-    except UnicodeDecodeError as error:
-        # SQLite complains about a damaged schema by quoting it, which sqlite3 cannot decode.
-        raise StoreDamaged(path, "its schema holds text that is not UTF-8") from error
 
 
 @contextmanager
@@ -56,6 +53,9 @@ def reading(path: Path) -> Iterator[None]:
             yield
         except (UnicodeEncodeError, OverflowError) as error:
             raise BadQuery(path, f"it holds a value that no row can have ({error})") from error
+        except UnicodeDecodeError as error:
+            # SQLite complains about a damaged schema by quoting it, which sqlite3 cannot decode.
+            raise StoreDamaged(path, "it holds text that is not UTF-8") from error
         except (LookupError, ValueError, TypeError, InvalidRecord) as error:
             raise StoreDamaged(path, f"a row cannot be read ({error})") from error
         except OSError as error:
@@ -129,7 +129,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     place is read-only, so is the connection.
     """
     check_file(path)
-    with translated(path):
+    with reading(path):
         try:
             return _checked_reader(path, "rw")
         except sqlite3.OperationalError:
@@ -164,7 +164,7 @@ def connect_writer(path: Path, journal: str) -> sqlite3.Connection:
 
     The caller holds the writer lock.
     """
-    with translated(path):
+    with reading(path):
         connection = _connect(path, "rwc")
         try:
             _prepare_writer(connection, path, journal)

@@ -82,7 +82,7 @@ class SqliteStore(SqliteReader):
     def _connect(self, mode: str) -> sqlite3.Connection:
         connection = connect_writer(self.path, mode)
         try:
-            with translated(self.path):
+            with reading(self.path):
                 migrate(connection, self.path)
         except BaseException:
             connection.close()
@@ -139,6 +139,7 @@ class SqliteStore(SqliteReader):
 
     def compact(self) -> None:
         """Give the space of removed rows back to the file system (rewrites the file)."""
+        self._require_lock()
         with translated(self.path):
             self._connection.execute("VACUUM")
 
@@ -161,8 +162,7 @@ class SqliteStore(SqliteReader):
     @contextmanager
     def _transaction(self) -> Iterator[int]:
         """Run statements as one durable transaction; yields its change number."""
-        if not self._lock.held:
-            raise StoreFailed(self.path, "this handle was closed, or opened by a parent process")
+        self._require_lock()
         with translated(self.path):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -175,6 +175,10 @@ class SqliteStore(SqliteReader):
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def _require_lock(self) -> None:
+        if not self._lock.held:
+            raise StoreFailed(self.path, "this handle was closed, or opened by a parent process")
 
     def _now(self) -> float:
         return float(self._clock())
