@@ -24,6 +24,7 @@ from faults.life import Operation, Truth
 from recollect.errors import StoreMissing
 from recollect.store import open_reader
 from recollect.store.base import Store, StoreReader
+from recollect.store.lock import WriterLock
 from recollect.store.sqlite import SqliteStore
 
 _MESSAGE = struct.Struct("<cI")
@@ -166,11 +167,14 @@ class Victim:
         tally.rows_checked += len(before.rows)
 
     def _take_over_lock(self) -> float:
-        """Open as the next writer, every second time before any reader has looked."""
+        """Take the dead writer's lock; every second time open before any reader has looked."""
+        self.path.parent.mkdir(exist_ok=True)
         started = time.monotonic()
+        WriterLock(self.path).release()
+        seconds = time.monotonic() - started
         if random.random() < 0.5 and self.exists:
             SqliteStore(self.path, journal=self.journal).close()
-        return time.monotonic() - started
+        return seconds
 
 
 def read_messages(data: bytes, position: int) -> Told:

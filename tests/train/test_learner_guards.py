@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -167,11 +166,6 @@ def test_after_a_refused_update_training_goes_on_as_if_nothing_had_been(
 
 
 def test_a_nan_in_the_sampler_never_becomes_a_row(model: Path, policy: Policy) -> None:
-    """Whatever else comes of it, no trajectory with such log-probs exists."""
     with torch.no_grad():
         policy.trainable()[0][1].fill_(math.nan)
-    try:
-        rows = collect_rows(policy, make_config(model))
-    except Exception:
-        return
-    assert all(np.isfinite(row.logprobs).all() for row in rows)
+    assert collect_rows(policy, make_config(model)) == ()
