@@ -453,3 +453,32 @@ class BadConfig(RecollectError):
         texts = [f"({n}) {what} {hint}".rstrip() for n, (what, hint) in enumerate(problems, 1)]
         shown = " ".join(texts[:8]) + (f" ... {len(texts) - 8} more" if len(texts) > 8 else "")
         super().__init__(f"{len(texts)} settings are wrong: {shown}")
+
+
+class BadComparison(RecollectError):
+    """Arms, seeds or a grid that cannot be compared, or a folder that holds another comparison."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"This cannot be compared: {what}.", hint)
+
+
+class ComparisonFailed(RecollectError):
+    """A run of a comparison ended with an error; those that finished are kept."""
+
+    def __init__(self, run: Path | str, why: str, log: Path | str) -> None:
+        super().__init__(
+            f"The run {run} failed: {why}.",
+            f"Its output is in {log}. Repair the cause, then give the same command again: "
+            "finished runs are not repeated.",
+        )
+
+
+class ComparisonStopped(RecollectError):
+    """Somebody interrupted a comparison; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            "The comparison was interrupted; its runs are saved.",
+            "Give the same command again to go on: finished runs are not repeated.",
+        )
+        self.exit_code = 128 + number

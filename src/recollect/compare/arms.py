@@ -1,0 +1,118 @@
+"""Arms: the same configuration, each with settings of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from recollect.config.loading import load_config
+from recollect.config.schema.config import Config
+from recollect.config.showing import Change, diff
+from recollect.errors import BadComparison
+
+Source: TypeAlias = Path | str | Mapping[str, object] | None
+
+TUNING = "tuning"  # the folder beside those of the arms
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}\Z")
+_EXAMPLE = "Write --arm NAME=key=value,key=value; NAME= alone is the configuration as it is."
+# Every run has a store of its own: two runs of one name, or two writers, cannot share one.
+_OWN_STORE = "store.path=none"
+# Differ from run to run and say nothing about an arm.
+_PLACES = ("run.name", "run.folder", "run.seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A name, which is also a folder's, and `key=value` settings on top of the configuration."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name) or self.name == TUNING:
+            what = f"{self.name[:60]!r} cannot be the name of an arm"
+            raise BadComparison(
+                what, f"Use up to 40 letters, digits and ._- characters, not {TUNING!r}."
+            )
+
+    def tuned(self, settings: Sequence[str]) -> Arm:
+        """Put more settings on top."""
+        return Arm(self.name, (*self.settings, *settings))
+
+
+REPLAY = Arm("replay")
+TWIN = Arm("twin", ("replay.modes=[]",))
+
+
+def parse_arm(text: str) -> Arm:
+    """Read `NAME=key=value,key=value`; commas in brackets, braces and quotes divide nothing."""
+    name, equals, settings = text.partition("=")
+    if not equals:
+        raise BadComparison(f"--arm {text[:80]}: there is no = after the arm's name", _EXAMPLE)
+    parts = tuple(part for part in divide(settings) if part)
+    for part in parts:
+        if "=" not in part:
+            what = f"--arm {text[:80]}: {part[:60]!r} is not a setting and a value"
+            raise BadComparison(what, _EXAMPLE)
+    return Arm(name.strip(), parts)
+
+
+def divide(text: str) -> list[str]:
+    """Divide text at commas, but not within brackets, braces or quotes."""
+    parts, depth, quote = [""], 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth -= 1
+        if char == "," and not quote and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
+
+
+def arm_config(source: Source, settings: Sequence[str], arm: Arm, seed: int) -> Config:
+    """Load the configuration of one run of an arm."""
+    flags = [*settings, *arm.settings, f"run.seed={seed}", _OWN_STORE]
+    return load_config(source, flags).config
+
+
+def differences(one: Config, other: Config) -> tuple[Change, ...]:
+    """List the settings in which two arms differ; where and on what seed they run is none."""
+    return tuple(change for change in diff(one, other) if change.key not in _PLACES)
+
+
+def check_arms(source: Source, settings: Sequence[str], arms: Sequence[Arm]) -> None:
+    """Refuse arms that cannot be compared, before anything is trained."""
+    if len(arms) < 2:
+        raise BadComparison("one arm alone cannot be compared", _EXAMPLE)
+    names = [arm.name.lower() for arm in arms]
+    if len(set(names)) < len(names):
+        what = f"two arms have the same name: {', '.join(arm.name for arm in arms)}"
+        raise BadComparison(what, "Give every arm a name of its own.")
+    configs = [arm_config(source, settings, arm, 0) for arm in arms]
+    for arm, config in zip(arms, configs, strict=True):
+        if not config.eval.every:
+            hint = "Set eval.every to a number of steps: success is what is compared."
+            raise BadComparison(f"arm {arm.name} never evaluates (eval.every=0)", hint)
+    for place, config in enumerate(configs):
+        for later in range(place + 1, len(configs)):
+            if not differences(config, configs[later]):
+                _refuse_equal(arms[place], arms[later])
+
+
+def _refuse_equal(one: Arm, other: Arm) -> None:
+    what = f"arms {one.name} and {other.name} have the same settings"
+    if (one, other) == (REPLAY, TWIN):
+        what = "the configuration replays nothing, so it is its own twin"
+        hint = "Switch replay on, for example with replay.modes=[buffer]; or name arms with --arm."
+        raise BadComparison(what, hint)
+    raise BadComparison(what, "Give each --arm a setting in which it differs.")

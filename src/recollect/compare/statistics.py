@@ -1,0 +1,148 @@
+"""What may be concluded from a few seeds: pure functions, paired by seed.
+
+Infinity stands for "never reached" (censored), NaN for "not known". Neither is dropped, and
+neither becomes 0: what cannot be calculated is undefined, and an interval is as wide as the
+undefined resamples could make it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.randomness import stream
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+# From values in the last axis to one number per row.
+Statistic: TypeAlias = Callable[[Floats], Floats]
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+_SEED = 0  # of the resampling: the same runs always give the same interval
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and its bootstrap percentile interval.
+
+    `point` is None where it is undefined. `low` and `high` may be infinite, and are None where
+    there is one seed only. `undefined` is the share of resamples without a value; each of them
+    counts as the smallest possible value in `low` and as the largest in `high`.
+    """
+
+    point: float | None
+    low: float | None
+    high: float | None
+    undefined: float
+
+    def excludes(self, value: float) -> bool:
+        """Tell whether the whole interval lies on one side of a value."""
+        if self.point is None or self.low is None or self.high is None:
+            return False
+        return value < self.low or value > self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """In how many seeds the first of two arms was better, worse, or not to be told apart."""
+
+    better: int
+    worse: int
+    ties: int
+
+    @property
+    def p(self) -> float:
+        """Two-sided sign test over the seeds that are no ties; 1 without any."""
+        n, most = self.better + self.worse, max(self.better, self.worse)
+        tail = sum(math.comb(n, k) for k in range(most, n + 1)) / 2**n
+        return min(1.0, 2 * tail)
+
+
+def median(values: Floats) -> Floats:
+    """Median over the last axis; infinite as soon as a middle value is, NaN if any value is."""
+    return np.asarray(np.median(values, axis=-1), dtype=np.float64)
+
+
+def mean(values: Floats) -> Floats:
+    """Mean over the last axis."""
+    return np.asarray(np.mean(values, axis=-1), dtype=np.float64)
+
+
+def restricted_mean(horizon: float) -> Statistic:
+    """Mean of values cut at a horizon: what was never reached counts as the horizon itself."""
+
+    def over(values: Floats) -> Floats:
+        return mean(np.minimum(values, horizon))
+
+    return over
+
+
+def summary(values: Sequence[float], statistic: Statistic, name: str) -> Estimate:
+    """Estimate one arm's statistic; `name` keeps the random numbers of estimates apart."""
+    one = np.array(values, dtype=np.float64)
+    return _bootstrap(len(one), lambda rows: statistic(one[rows]), name, (-math.inf, math.inf))
+
+
+def ratio(
+    above: Sequence[float], below: Sequence[float], statistic: Statistic, name: str
+) -> Estimate:
+    """Estimate statistic(above) / statistic(below), resampling seeds so that pairs stay pairs.
+
+    Values are at least 0. inf / inf and 0 / 0 are undefined.
+    """
+    top, bottom = _paired(above, below)
+
+    def over(rows: npt.NDArray[np.int64]) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return statistic(top[rows]) / statistic(bottom[rows])
+
+    return _bootstrap(len(top), over, name, (0.0, math.inf))
+
+
+def difference(first: Sequence[float], second: Sequence[float], name: str) -> Estimate:
+    """Estimate the mean of first - second over the seeds; shares, so within -1 and 1."""
+    one, other = _paired(first, second)
+    return _bootstrap(len(one), lambda rows: mean((one - other)[rows]), name, (-1.0, 1.0))
+
+
+def signs(first: Sequence[float], second: Sequence[float], *, smaller_is_better: bool) -> Signs:
+    """Count the seeds in which the first is better. Unknown, or both infinite, is a tie."""
+    one, other = _paired(first, second)
+    less, more = int(np.sum(one < other)), int(np.sum(one > other))
+    better, worse = (less, more) if smaller_is_better else (more, less)
+    return Signs(better, worse, len(one) - less - more)
+
+
+def _paired(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Floats]:
+    one, other = np.array(first, dtype=np.float64), np.array(second, dtype=np.float64)
+    assert one.shape == other.shape, f"{len(one)} values beside {len(other)}: not paired"
+    return one, other
+
+
+def _bootstrap(
+    n: int,
+    over: Callable[[npt.NDArray[np.int64]], Floats],
+    name: str,
+    possible: tuple[float, float],
+) -> Estimate:
+    """Resample n seeds; `possible` is the range that an undefined value may lie in."""
+    if not n:
+        return Estimate(None, None, None, 1.0)
+    point = float(over(np.arange(n)[None, :])[0])
+    known = None if math.isnan(point) else point
+    if n == 1:
+        return Estimate(known, None, None, float(known is None))
+    rows = stream(_SEED, "compare", name, n).integers(0, n, (RESAMPLES, n))
+    values = over(rows)
+    missing = np.isnan(values)
+    smallest = np.sort(np.where(missing, possible[0], values))
+    largest = np.sort(np.where(missing, possible[1], values))
+    # Ranks, not interpolation: between a number and infinity there is nothing to interpolate.
+    cut = round(RESAMPLES * (1 - CONFIDENCE) / 2)
+    low, high = float(smallest[cut]), float(largest[-1 - cut])
+    return Estimate(known, low, high, float(missing.mean()))
