@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from recollect import __version__
+from recollect.cli import compare as comparing
 from recollect.cli import evaluate, runs
 from recollect.cli import train as training
 from recollect.cli.env import app as env_app
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command("train", epilog=training.TRAIN_EPILOG)(training.train)
 app.command("resume", epilog=training.RESUME_EPILOG)(training.resume)
 app.command("eval", epilog=evaluate.EPILOG)(evaluate.evaluate)
+app.command("compare", epilog=comparing.EPILOG)(comparing.compare)
 app.command("plot", epilog=runs.PLOT_EPILOG)(runs.plot)
 app.add_typer(runs.app, name="runs")
 app.add_typer(pool_app, name="pool")

@@ -59,8 +59,8 @@ class Signs:
     def p(self) -> float:
         """Two-sided sign test over the seeds that are no ties; 1 without any."""
         n, most = self.better + self.worse, max(self.better, self.worse)
-        tail = sum(math.comb(n, k) for k in range(most, n + 1)) / 2**n
-        return min(1.0, 2 * tail)
+        tail = sum(math.comb(n, k) for k in range(most, n + 1))
+        return min(1.0, 2 * tail / float(2**n))
 
 
 def median(values: Floats) -> Floats:
@@ -83,9 +83,12 @@ def restricted_mean(horizon: float) -> Statistic:
 
 
 def summary(values: Sequence[float], statistic: Statistic, name: str) -> Estimate:
-    """Estimate one arm's statistic; `name` keeps the random numbers of estimates apart."""
+    """Estimate one arm's statistic of values of at least 0.
+
+    `name` keeps the random numbers of different estimates apart.
+    """
     one = np.array(values, dtype=np.float64)
-    return _bootstrap(len(one), lambda rows: statistic(one[rows]), name, (-math.inf, math.inf))
+    return _bootstrap(len(one), lambda rows: statistic(one[rows]), name, (0.0, math.inf))
 
 
 def ratio(

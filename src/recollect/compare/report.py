@@ -1,0 +1,275 @@
+"""report.html: one file without scripts or anything from outside, for light and dark."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from recollect.compare.arms import differences
+from recollect.compare.bands import Band, metric_band, metric_panels, success_band
+from recollect.compare.document import versions
+from recollect.compare.look import COLOURS, STYLE
+from recollect.compare.measures import Reach
+from recollect.compare.spelling import Spell, estimate, interval, points, seeds, times
+from recollect.compare.statistics import RESAMPLES, Estimate
+from recollect.compare.study import Study
+from recollect.compare.svg import Dot, line_chart, pairs_chart
+from recollect.compare.tables import TextTable, arm_table, run_table, tuning_table
+from recollect.compare.verdict import verdict
+from recollect.telemetry.names import find_metric
+from recollect.telemetry.reading import read_metrics
+
+FILE_NAME = "report.html"
+_ROOM = "replay/"  # every metric of this room is drawn, whatever it is called
+_BRACKETS = re.compile(r"(\[[^\]]*\])")
+
+
+def write_report(study: Study) -> Path:
+    """Write report.html into the study's folder."""
+    path = study.folder / FILE_NAME
+    path.write_text(report_page(study), encoding="utf-8")
+    return path
+
+
+def report_page(study: Study) -> str:
+    """Build the page. The same study gives the same text."""
+    found = study.comparison
+    title = f"{found.arm} against {found.baseline}"
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        _subject(study),
+        f'<div class="verdict"><p>{escape(verdict(study))}</p></div>',
+        _cards(study),
+        "<h2>Measures</h2>",
+        _table(arm_table(study)),
+        "<h2>Learning</h2>",
+        _legend(study),
+        f'<div class="charts">{"".join(_learning(study))}</div>',
+        _replay(study),
+        _tuning(study),
+        "<h2>What differs between the arms</h2>",
+        _settings(study),
+        "<h2>Every run</h2>",
+        _table(run_table(study)),
+        "<h2>How to read this</h2>",
+        _notes(study),
+        "<h2>To do it again</h2>",
+        _commands(study),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
+        "<body><main>\n" + "\n".join(body) + "\n</main></body></html>\n"
+    )
+
+
+def _subject(study: Study) -> str:
+    config = study.arms[0].config
+    parts = [
+        f"{config.model.name} on {config.environment.name}",
+        f"{len(study.seeds)} seeds ({seeds(study.seeds)})",
+        f"{config.run.steps} steps",
+        "each arm at its best" if study.tuned else "same settings, not tuned",
+    ]
+    return f'<p class="soft">{escape(" · ".join(parts))}</p>'
+
+
+def _cards(study: Study) -> str:
+    found = study.comparison
+    goal = f"{100 * study.target:g}%"
+    pair = f"{found.baseline} / {found.arm}"
+    return (
+        '<div class="cards">'
+        + _card(f"Rollouts to {goal}, {pair}", found.rollouts.medians, times, "&times;")
+        + _card(f"Training time to {goal}, {pair}", found.seconds.medians, times, "&times;")
+        + _card("Final success, points", found.final.estimate, points, "")
+        + _card("Success while learning, points", found.area.estimate, points, "")
+        + "</div>"
+    )
+
+
+def _card(title: str, value: Estimate, spell: Spell, unit: str) -> str:
+    point = "undefined" if value.point is None else escape(spell(value.point)) + unit
+    bounds = interval(value, spell).strip("[]").replace(", ", " to ")
+    below = f"95% interval {bounds}" if bounds else "no interval from one seed"
+    return (
+        f'<div class="card"><small>{escape(title)}</small><b>{point}</b>'
+        f"<small>{escape(below)}</small></div>"
+    )
+
+
+def _table(table: TextTable, kind: str = "", best: int = -1) -> str:
+    head = "".join(f"<th>{escape(title)}</th>" for title in table.titles)
+    rows = [f"<tr>{head}</tr>"]
+    for number, row in enumerate(table.rows):
+        mark = ' class="best"' if number == best else ""
+        rows.append(f"<tr{mark}>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>")
+    return f'<div class="wide {kind}"><table>{"".join(rows)}</table></div>'
+
+
+def _cell(text: str) -> str:
+    """Escape a cell; intervals step back behind the figure, indented rows keep their indent."""
+    indent = "&emsp;" if text.startswith("  ") else ""
+    return indent + _BRACKETS.sub(r"<i>\1</i>", escape(text.strip()))
+
+
+def _legend(study: Study) -> str:
+    keys = "".join(
+        f'<span><span class="key c{place % COLOURS}"></span>{escape(result.arm.name)}</span>'
+        for place, result in enumerate(study.arms)
+    )
+    note = "Lines are means over the seeds, bands run from the lowest to the highest seed."
+    return f'<p class="legend">{keys}</p><p class="soft">{note}</p>'
+
+
+def _learning(study: Study) -> list[str]:
+    charts = []
+    axes = (
+        ("rollouts generated", lambda point: point.rollouts, "by generated rollouts"),
+        ("seconds of training", lambda point: point.seconds, "by training time"),
+    )
+    for name, axis, words in axes:
+        made = [
+            success_band(result.arm.name, place % COLOURS, result.curves, axis)
+            for place, result in enumerate(study.arms)
+        ]
+        bands = [band for band in made if band is not None]
+        chart = line_chart(bands, x=name, y="held-out success", percent=True, target=study.target)
+        charts.append(_figure(f"Held-out success, {words}", "", chart))
+    goal = f"{100 * study.target:g}%"
+    words = "one row per seed; an open dot with an arrow never got there"
+    chart = pairs_chart(_pairs(study), x=f"rollouts generated until {goal} held-out success")
+    charts.append(_figure(f"Rollouts to {goal}, seed by seed", words, chart))
+    return charts
+
+
+def _pairs(study: Study) -> list[tuple[str, list[Dot]]]:
+    def dot(name: str, place: int, reached: Reach) -> Dot:
+        value = reached.within if reached.value is None else reached.value
+        return Dot(name, place % COLOURS, value, reached.value is not None)
+
+    return [
+        (
+            f"seed {seed}",
+            [
+                dot(result.arm.name, place, result.runs[row].rollouts_to_target)
+                for place, result in enumerate(study.arms)
+            ],
+        )
+        for row, seed in enumerate(study.seeds)
+    ]
+
+
+def _replay(study: Study) -> str:
+    """Draw whatever the arms log about replay, over training steps."""
+    logged = [
+        (
+            result.arm.name,
+            place % COLOURS,
+            [(run.seed, read_metrics(run.path)) for run in result.runs],
+        )
+        for place, result in enumerate(study.arms)
+    ]
+    names = sorted({n for _, _, runs in logged for _, run in runs for n in run.names()})
+    panels = metric_panels([name for name in names if name.startswith(_ROOM)])
+    figures = []
+    for panel, members in panels.items():
+        made = [
+            metric_band(label, place, runs, name, tag)
+            for name, tag in members
+            for label, place, runs in logged
+        ]
+        bands = [band for band in made if band is not None]
+        figures.append(_panel(panel, members[0][0], bands))
+    if not any(figures):
+        return ""
+    return f'<h2>Replay</h2><div class="charts">{"".join(figures)}</div>'
+
+
+def _panel(panel: str, member: str, bands: Sequence[Band]) -> str:
+    if not bands:
+        return ""
+    metric = find_metric(panel) or find_metric(member)
+    unit = metric.unit if metric is not None else ""
+    percent = unit == "share" and all(b.low.min() >= 0 and b.high.max() <= 1 for b in bands)
+    chart = line_chart(bands, x="training step", y=unit or panel, percent=percent)
+    return _figure(panel.removeprefix(_ROOM), metric.text if metric is not None else "", chart)
+
+
+def _figure(title: str, words: str, chart: str) -> str:
+    below = f"<span>{escape(words)}</span>" if words else ""
+    return f"<figure><figcaption>{escape(title)}{below}</figcaption>{chart}</figure>"
+
+
+def _tuning(study: Study) -> str:
+    if not study.tuned:
+        return ""
+    parts = [
+        "<h2>Tuning</h2>",
+        f'<p class="soft">Every arm tried the same grid on seeds {seeds(study.tuning_seeds)}, '
+        "which are not those of the comparison. Chosen: the largest area under held-out success over "
+        "generated rollouts, mean of the tuning seeds.</p>",
+    ]
+    for result in study.arms:
+        tuned = result.tuned
+        assert tuned is not None
+        parts.append(f"<p><b>{escape(result.arm.name)}</b></p>")
+        parts.append(_table(tuning_table(result), best=tuned.trials.index(tuned.best)))
+    return "".join(parts)
+
+
+def _settings(study: Study) -> str:
+    base = study.arms[-1]
+    parts = []
+    for result in study.arms[:-1]:
+        changes = differences(base.config, result.config)
+        rows = tuple((c.key, c.after or "-", c.before or "-") for c in changes)
+        titles = ("setting", result.arm.name, base.arm.name)
+        parts.append(_table(TextTable(titles, rows), "words"))
+    return "".join(parts) + '<p class="soft">Everything else is the same, the seeds included.</p>'
+
+
+def _notes(study: Study) -> str:
+    goal, span = f"{100 * study.target:g}%", study.span
+    restricted = estimate(study.comparison.rollouts.restricted, times)
+    notes = [
+        f"<b>Rollouts to {goal}</b>: rollouts generated before the first evaluation whose success "
+        f"over all held-out tasks reaches {goal}. Replayed rows are not generated: they do not "
+        "count.",
+        "<b>Never reached</b> is shown as “> N”. In medians it counts as infinite; a ratio of two "
+        "infinite medians is undefined, never 0 or 1. Restricted means cut every run at "
+        f"{span.last:,.0f} rollouts instead: they are always defined ({escape(restricted)} "
+        "here), but say less where many runs never got there.",
+        "<b>Training time</b> is the sum of time/step: evaluations and checkpoints are not in it. "
+        + _load(study.jobs),
+        f"<b>Success while learning</b> is the area under success over generated rollouts from "
+        f"{span.first:,.0f} to {span.last:,.0f}, which every run has measured, divided by the "
+        "width.",
+        f"<b>Intervals</b> are bootstrap percentiles ({RESAMPLES:,} resamples of seeds, pairs kept "
+        "together). With few seeds they are too narrow rather than too wide: look at the seeds "
+        "themselves, and at how many of them agree.",
+    ]
+    return f"<ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>"
+
+
+def _load(jobs: int) -> str:
+    if jobs == 1:
+        return "One run was trained at a time."
+    return f"{jobs} runs were trained at a time and slowed each other down."
+
+
+def _commands(study: Study) -> str:
+    lines = [study.command]
+    for result in study.arms:
+        flags = " ".join(shlex.quote(flag) for flag in (*study.settings, *result.arm.settings))
+        seed = f"run.seed={study.seeds[0]}"
+        source = study.source or "CONFIG"
+        words = ["recollect train", shlex.quote(source), flags, seed]
+        lines += ["", f"# one run of {result.arm.name}", " ".join(word for word in words if word)]
+    text = escape("\n".join(lines))
+    made = ", ".join(f"{name} {value}" for name, value in versions().items() if value)
+    return f'<pre>{text}</pre><p class="soft">{escape(made)}</p>'

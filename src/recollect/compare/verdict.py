@@ -1,0 +1,164 @@
+"""What a comparison shows, in plain words that claim no more than the intervals do."""
+
+from __future__ import annotations
+
+import math
+
+from recollect.compare.comparison import Comparison, CostRatio, Gap
+from recollect.compare.spelling import points, seeds, share, times
+from recollect.compare.statistics import Estimate, Signs
+from recollect.compare.study import ArmResult, Study
+
+ENOUGH = 5  # seeds; with fewer, an interval is an indication at best
+
+
+def verdict(study: Study) -> str:
+    """Say in one paragraph what the study shows about the arm under test."""
+    found = study.comparison
+    sentences = [
+        _few_seeds(found),
+        _rollouts(study, found),
+        _seconds(found),
+        _final(found.final, found),
+        _diverged(study),
+        _fairness(study),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def conclusion(estimate: Estimate, neutral: float, count: int) -> str:
+    """Sort a figure: `undefined`, `unclear`, or on which side of neutral it is: `more`, `less`.
+
+    Fewer than five seeds are always unclear, whatever the interval says.
+    """
+    if estimate.point is None:
+        return "undefined"
+    if count < ENOUGH or not estimate.excludes(neutral):
+        return "unclear"
+    return "more" if estimate.point > neutral else "less"
+
+
+def _few_seeds(found: Comparison) -> str:
+    n = len(found.seeds)
+    if n >= ENOUGH:
+        return ""
+    noun = "seed shows" if n == 1 else "seeds show"
+    return f"{n} {noun} too little to conclude anything; use {ENOUGH} or more."
+
+
+def _rollouts(study: Study, found: Comparison) -> str:
+    arm, base, cost = found.arm, found.baseline, found.rollouts
+    goal = f"{share(study.target)} held-out success"
+    kind = conclusion(cost.medians, 1.0, len(found.seeds))
+    if kind == "undefined":
+        return _never(study, found, goal)
+    figures = f"({_figures(cost)})"
+    if kind == "more":
+        return (
+            f"To reach {goal}, {base} needed {_times(cost.medians)} the generated rollouts that "
+            f"{arm} needed {figures}."
+        )
+    if kind == "less":
+        return f"{arm} needed more generated rollouts than {base} to reach {goal} {figures}."
+    return f"No clear difference in the generated rollouts needed to reach {goal} {figures}."
+
+
+def _never(study: Study, found: Comparison, goal: str) -> str:
+    test = next(result for result in study.arms if result.arm.name == found.arm)
+    base = study.arms[-1]
+    if all(run.rollouts_to_target.value == 0 for run in (*test.runs, *base.runs)):
+        return f"Every run had {goal} before it began to train: choose a higher target."
+    return (
+        f"Which arm reaches {goal} sooner cannot be said: {_reached(test)} and {_reached(base)} "
+        f"got there."
+    )
+
+
+def _reached(result: ArmResult) -> str:
+    return f"{result.summary.reached} of {result.summary.seeds} seeds of {result.arm.name}"
+
+
+def _seconds(found: Comparison) -> str:
+    cost = found.seconds
+    kind = conclusion(cost.medians, 1.0, len(found.seeds))
+    if kind == "undefined":
+        return ""
+    figures = f"({_figures(cost)})"
+    if kind == "more":
+        return (
+            f"In training time, {found.baseline} took {_times(cost.medians)} as long as "
+            f"{found.arm} {figures}."
+        )
+    if kind == "less":
+        return f"In training time, {found.arm} took longer than {found.baseline} {figures}."
+    return f"No clear difference in training time to the target {figures}."
+
+
+def _final(gap: Gap, found: Comparison) -> str:
+    estimate = gap.estimate
+    if estimate.point is None:
+        return "The difference of final success is undefined."
+    bounds = _bounds(estimate, points)
+    figures = f"({points(estimate.point)} points{bounds}; {_signs(gap.signs)})"
+    kind = conclusion(estimate, 0.0, len(found.seeds))
+    if kind == "more":
+        return f"{found.arm} ended with higher success {figures}."
+    if kind == "less":
+        return f"{found.arm} ended with lower success {figures}."
+    return f"No clear difference in final success {figures}."
+
+
+def _diverged(study: Study) -> str:
+    hurt = [result for result in study.arms if result.summary.diverged]
+    told = [f"{r.summary.diverged} of {r.summary.seeds} of {r.arm.name}" for r in hurt]
+    return f"Diverged and counted as they stood: {', '.join(told)}." if told else ""
+
+
+def _fairness(study: Study) -> str:
+    if not study.tuned:
+        return (
+            "The arms share all other settings and neither was tuned: more epochs or a higher "
+            "learning rate may buy the baseline the same. Repeat with --tune before believing "
+            "a gain."
+        )
+    trials = study.arms[0].tuned
+    assert trials is not None
+    text = (
+        f"Each arm ran at the best of {len(trials.trials)} settings, tuned on seeds "
+        f"{seeds(study.tuning_seeds)}."
+    )
+    edges = [
+        f"{result.arm.name} ({', '.join(result.tuned.edges)})"
+        for result in study.arms
+        if result.tuned is not None and result.tuned.edges
+    ]
+    if edges:
+        text += f" At the edge of the grid, so perhaps not at its best: {'; '.join(edges)}."
+    return text
+
+
+def _times(estimate: Estimate) -> str:
+    assert estimate.point is not None
+    if math.isinf(estimate.point):
+        return f"at least {times(estimate.low or 0.0)} times"
+    return f"{times(estimate.point)} times"
+
+
+def _figures(cost: CostRatio) -> str:
+    point = cost.medians.point
+    assert point is not None
+    bounds = _bounds(cost.medians, times)
+    return f"ratio of medians {times(point)}{bounds}; {_signs(cost.signs)}"
+
+
+def _bounds(estimate: Estimate, spell: object) -> str:
+    assert callable(spell)
+    if estimate.low is None or estimate.high is None:
+        return ", no interval"
+    return f", 95% interval {spell(estimate.low)} to {spell(estimate.high)}"
+
+
+def _signs(found: Signs) -> str:
+    total = found.better + found.worse + found.ties
+    ties = f", {found.ties} undecided" if found.ties else ""
+    return f"better in {found.better} of {total} seeds{ties}"

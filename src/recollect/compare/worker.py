@@ -1,0 +1,91 @@
+"""The process that trains one run of a comparison: `python -m recollect.compare.worker FOLDER`.
+
+It opens the run where it stands, trains, and ends with 0 (finished), 128 + signal (stopped in
+order, saved) or an error's exit code. It stops in order when its standard input ends, so that
+it never outlives a comparison that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.canonical import canonical_json
+from recollect.errors import RecollectError, TrainingDiverged
+
+if TYPE_CHECKING:
+    from recollect.config.schema.config import Config
+    from recollect.telemetry.events import Sink
+
+DIVERGED = "diverged.json"  # in a run's folder: why training gave up
+LOG = "log.txt"  # what the run said
+
+
+def work(path: Path) -> int:
+    """Train the run in a folder to its end; return the exit code."""
+    try:
+        return _train(path)
+    except TrainingDiverged as error:
+        (path / DIVERGED).write_text(canonical_json({"what": error.what}), encoding="utf-8")
+        _say(error)
+        return error.exit_code
+    except RecollectError as error:
+        _say(error)
+        return error.exit_code
+
+
+def _train(path: Path) -> int:
+    from recollect.telemetry import events
+    from recollect.train.folder import RunFolder
+    from recollect.train.interrupts import StoppedAtOnce
+    from recollect.train.loop import train
+    from recollect.train.session import open_session
+    from recollect.train.summary import summarise
+
+    folder = RunFolder(path)
+    config = folder.load()
+    with open_session(folder, _sinks(path, config)) as session:
+        title = f"{config.model.name} on {config.environment.name}"
+        settings = config.model_dump(mode="json")
+        steps, done = config.run.steps, session.done
+        session.sink.emit(events.RunStarted(session.run, path, steps, done, title, settings))
+        try:
+            outcome = train(session)
+        except StoppedAtOnce as stop:
+            return 128 + stop.signal
+        if outcome.signal is not None:
+            return 128 + outcome.signal
+        session.sink.emit(events.RunFinished(outcome.step, tuple(summarise(folder))))
+    return 0
+
+
+def _sinks(path: Path, config: Config) -> dict[str, Sink]:
+    from recollect.telemetry.progress import open_screen
+    from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
+
+    place = TrackerSettings(path, config.telemetry.project)
+    sinks: dict[str, Sink] = {"screen": open_screen(sys.stdout, progress=False)}
+    for name in config.telemetry.sinks:
+        sinks[name] = open_tracker(name, place)
+    return sinks
+
+
+def _say(error: RecollectError) -> None:
+    sys.stdout.write(f"error: {error.what}\n")
+    sys.stdout.flush()
+
+
+def _stop_with_the_parent() -> None:
+    """Wait until whoever started us is gone, then stop in order."""
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_stop_with_the_parent, daemon=True).start()
+    sys.exit(work(Path(sys.argv[1])))
