@@ -20,6 +20,7 @@ from recollect.ledger import (
     Note,
     NoteLink,
     Run,
+    Score,
     TaskState,
     Use,
 )
@@ -166,6 +167,7 @@ class FakeRun:
             task_states=[self._state(step, task, rng) for task in tasks.values()],
             draws=draws,
             uses=[self._use(draw, rng) for draw in draws if draw.slot % 3 < 2],
+            scores=self._scores(step, variant),
             marks=self._marks(step, rng),
             notes=[self._note(step, variant)],
             links=[
@@ -249,6 +251,23 @@ class FakeRun:
             ess=float(rng.random()),
             loss_share=-0.0,
         )
+
+    def _scores(self, step: int, variant: int) -> list[Score]:
+        """Score the fresh rows of a step and those that it drew, measured or not."""
+        rng = np.random.default_rng([self.seed, step, variant, 8])
+        drawn = [self._earlier(step, rng) for _ in range(2)] if step else []
+        return [
+            Score(
+                run=self.id,
+                step=step,
+                trajectory=id_,
+                advantage=float(rng.choice([-1.5, -0.0, rng.normal()])),
+                priority=float(rng.choice([-0.0, rng.random()])),
+                ess=float(rng.uniform(0.01, 1)) if id_ in drawn else None,
+                ratio=float(rng.uniform(0.5, 3)) if id_ in drawn else None,
+            )
+            for id_ in dict.fromkeys([*self.ids(step), *drawn])
+        ]
 
     def _state(self, step: int, task: Task, rng: np.random.Generator) -> TaskState:
         wins = int(rng.integers(0, 5))

@@ -45,6 +45,7 @@ def logical_dump(store: StoreReader) -> dict[str, Any]:
         "task_states": {run: store.task_states(RunId(run)) for run in runs},
         "draws": store.draws(),
         "uses": store.uses(),
+        "scores": store.scores(),
         "marks": {id_: store.marks(id_) for id_ in ids},
         "notes": store.notes(),
         "links": store.links(),
@@ -74,10 +75,12 @@ def pool_dump(pool: Pool) -> dict[TrajectoryId, tuple[object, ...]]:
             int(pool.uses[position]),
             int(pool.last_use[position]),
             bool(pool.pinned[position]),
+            *(repr(getattr(pool, name)[position].item()) for name in _SCORES),
         )
     return dump
 
 
+_SCORES = ("advantage", "priority", "ess", "ratio")
 _FACTS = ("step", "version", "tokens", "sampled", "bytes", "reward", "success", "origin")
 
 

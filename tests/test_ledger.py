@@ -9,7 +9,19 @@ import pytest
 
 from factories import FakeRun
 from recollect.errors import InvalidRecord
-from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
+from recollect.ledger import (
+    Cursor,
+    Draw,
+    Event,
+    Group,
+    Mark,
+    Note,
+    NoteLink,
+    Run,
+    Score,
+    TaskState,
+    Use,
+)
 from recollect.types import Action, LinkKind, RunId
 
 BATCH = FakeRun().step(2)
@@ -18,6 +30,7 @@ GROUP: Group = BATCH.groups[0]
 STATE: TaskState = BATCH.task_states[0]
 DRAW: Draw = BATCH.draws[0]
 USE: Use = BATCH.uses[0]
+SCORE: Score = BATCH.scores[0]
 MARK: Mark = BATCH.marks[0]
 NOTE: Note = BATCH.notes[0]
 LINK: NoteLink = BATCH.links[0]
@@ -71,6 +84,15 @@ DEEP: Any = {"a": {"b": (1,)}}
         *((USE, {name: NAN}, f"use.{name}") for name in ("ratio_mean", "ratio_p50", "ratio_p99")),
         *((USE, {name: "1"}, f"use.{name}") for name in ("ratio_max", "ess", "clip_share")),
         (USE, {"loss_share": float("-inf")}, "use.loss_share"),
+        (SCORE, {"run": BAD_ID}, "score.run"),
+        (SCORE, {"trajectory": None}, "score.trajectory"),
+        (SCORE, {"step": -1}, "score.step"),
+        (SCORE, {"advantage": None}, "score.advantage"),
+        (SCORE, {"priority": None}, "score.priority"),
+        *((SCORE, {name: NAN}, f"score.{name}") for name in ("advantage", "priority")),
+        *((SCORE, {name: float("inf")}, f"score.{name}") for name in ("ess", "ratio")),
+        *((SCORE, {name: -0.1}, f"score.{name}") for name in ("priority", "ess", "ratio")),
+        *((SCORE, {"ess": value}, "score.ess") for value in (0, 0.0, 1.01, True)),
         (MARK, {"trajectory": BAD_ID}, "mark.trajectory"),
         (MARK, {"reason": "\ud800"}, "mark.reason"),
         (MARK, {"action": "ban"}, "mark.action"),
@@ -115,6 +137,8 @@ def test_refused(record: Any, changes: dict[str, Any], field: str) -> None:
         (DRAW, {"probability": 1}),
         (DRAW, {"weight": -2.5}),
         (USE, {"ratio_mean": None, "ess": 3}),
+        (SCORE, {"advantage": -2.5, "priority": 0, "ess": 1, "ratio": 0.0}),
+        (SCORE, {"ess": None, "ratio": None}),
         (MARK, {"run": None, "step": None}),
         (MARK, {"action": Action.RELEASE}),
         (NOTE, {"run": None, "step": None}),
@@ -129,7 +153,7 @@ def test_accepted(record: Any, changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [RUN, GROUP, STATE, DRAW, USE, MARK, NOTE, LINK, EVENT, CURSOR],
+    [RUN, GROUP, STATE, DRAW, USE, SCORE, MARK, NOTE, LINK, EVENT, CURSOR],
     ids=lambda r: type(r).__name__,
 )
 def test_frozen(record: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a run writes down beside its trajectories: groups, states, draws, uses, marks, notes.
+"""What a run writes down beside its trajectories: groups, states, draws, uses, scores, notes.
 
 All records are frozen and check themselves. Whatever carries a run and a step belongs to
 that step, and is set aside with it when the step is fenced.
@@ -147,6 +147,39 @@ class Use:
         for name in _MEASURES:
             if getattr(self, name) is not None:
                 check_finite(f"use.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a training step found out about a row. The newest score of a row counts.
+
+    `advantage` is the one it was trained with, `priority` (>= 0) how much replay wants it
+    again. `ess`, in (0, 1], is the effective sample size of its policy ratios as a share of
+    its tokens and `ratio` their 99 % quantile (None = unmeasured).
+    """
+
+    run: RunId
+    step: int
+    trajectory: TrajectoryId
+    advantage: float
+    priority: float
+    ess: float | None = None
+    ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        check_id("score.run", self.run)
+        check_id("score.trajectory", self.trajectory)
+        check_count("score.step", self.step)
+        check_finite("score.advantage", self.advantage)
+        for name in ("priority", "ess", "ratio"):
+            value = getattr(self, name)
+            if value is None and name != "priority":
+                continue
+            check_finite(f"score.{name}", value)
+            if value < 0:
+                raise InvalidRecord(f"score.{name}", f"{value} is negative")
+        if self.ess is not None and not 0 < self.ess <= 1:
+            raise InvalidRecord("score.ess", f"{self.ess} is outside (0, 1]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from recollect.ledger import (
     Note,
     NoteLink,
     Run,
+    Score,
     TaskState,
     Use,
 )
@@ -170,6 +171,7 @@ def batches(draw: st.DrawFn) -> Batch:
         task_states=[draw(_task_states(run, task))],
         draws=draws,
         uses=[draw(_uses(d)) for d in draws if draw(st.booleans())],
+        scores=[draw(_scores(run, step, row)) for step in draw(st.sets(counts, max_size=3))],
         marks=[
             Mark(row, draw(st.sampled_from(Action)), draw(texts)),
             Mark(row, draw(st.sampled_from(Action)), draw(texts), **owner),
@@ -205,6 +207,19 @@ def _task_states(run: Run, task: Task) -> st.SearchStrategy[TaskState]:
             retest_step=st.none() | counts,
             data=json_objects,
         )
+    )
+
+
+def _scores(run: Run, step: int, row: TrajectoryId) -> st.SearchStrategy[Score]:
+    return st.builds(
+        Score,
+        run=st.just(run.id),
+        step=st.just(step),
+        trajectory=st.just(row),
+        advantage=finite,
+        priority=st.floats(0, allow_infinity=False),
+        ess=st.none() | st.floats(0, 1, exclude_min=True),
+        ratio=st.none() | st.floats(0, allow_infinity=False),
     )
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from factories import FakeRun, make_trajectory, person_mark
 from logical import all_rows, pool_dump
 from memory import folder_in_memory
 from recollect.errors import UnknownId
+from recollect.ledger import Score
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
 from recollect.store.base import StoreReader
@@ -61,8 +63,25 @@ def brute_force(store: StoreReader) -> dict[TrajectoryId, tuple[object, ...]]:
             row.uses,
             -1 if row.last_use is None else row.last_use,
             row.pinned,
+            *newest_score(store, row.id),
         )
     return found
+
+
+def newest_score(store: StoreReader, id_: TrajectoryId) -> list[str]:
+    """Advantage, priority, ESS and ratio of a row by reading all of its scores."""
+    names = ("advantage", "priority", "ess", "ratio")
+    (row,) = store.rows(Query(ids=[id_])).rows
+    # Two runs may score a row in steps of one number; then the later one counts.
+    scores = store.scores(trajectory=id_)
+    newest = [s for s in scores if s.step == max(each.step for each in scores)]
+    if not newest:
+        assert row.advantage is None
+        assert row.priority is None
+        return ["nan"] * 4
+    score = next(s for s in newest if (s.advantage, s.priority) == (row.advantage, row.priority))
+    found = [getattr(score, name) for name in names]
+    return [repr(float(np.float32("nan" if value is None else value))) for value in found]
 
 
 def assert_exact(pool: Pool, store: StoreReader) -> None:
@@ -263,8 +282,48 @@ def test_ages_are_counted_from_the_version_that_sampled(store: SqliteStore) -> N
     store.commit(Batch(trajectories=[make_trajectory(5, step=9, origin=Origin.DEMO)]))
     pool = Pool(store)
     versions = pool.facts["version"].tolist()
-    assert pool.ages(10).tolist() == [-1 if version < 0 else 10 - version for version in versions]
-    assert -1 in pool.ages(10)
+    ages = pool.ages(10, FAKE.id)
+    assert ages.tolist() == [-1 if version < 0 else 10 - version for version in versions]
+    assert ages.dtype == np.int32
+    assert -1 in ages
+
+
+def test_rows_of_another_run_are_older_than_all_of_this_one(store: SqliteStore) -> None:
+    """As if the other run, up to its newest row here, had happened before this one."""
+    other = FakeRun(seed=92, id=RunId("other"), rows=2, tokens=12)
+    store.commit(FAKE.setup())
+    store.commit(other.setup())
+    assert Pool(store).ages(0, FAKE.id).tolist() == []
+    for step in (0, 3):
+        store.commit(Batch(trajectories=other.trajectories(step)))
+        store.commit(Batch(trajectories=FAKE.trajectories(step)))
+    demo = make_trajectory(5, run=other.id, step=99, origin=Origin.DEMO)
+    store.commit(Batch(trajectories=[demo]))
+    pool = Pool(store)
+    assert pool.ages(5, FAKE.id).tolist() == [9, 9, 5, 5, 5, 6, 6, 2, 2, 2, -1]
+    assert pool.ages(5, other.id).tolist() == [5, 5, 9, 9, 9, 2, 2, 6, 6, 6, -1]
+    assert pool.ages(0, RunId("new")).tolist() == [4, 4, 4, 4, 4, 1, 1, 1, 1, 1, -1]
+
+
+def test_ages_stay_in_range(store: SqliteStore) -> None:
+    store.commit(FAKE.setup())
+    store.commit(FakeRun(id=RunId("other")).setup())
+    last = 2**31 - 1
+    rows = [make_trajectory(1, run=RunId("other"), row=row) for row in range(2)]
+    store.commit(Batch(trajectories=[replace(rows[0], policy_version=last), rows[1]]))
+    assert Pool(store).ages(7, FAKE.id).tolist() == [8, last]
+
+
+def test_scores_that_float32_cannot_hold_stay_finite(store: SqliteStore) -> None:
+    write_steps(store, FAKE, 1)
+    score = Score(FAKE.id, 1, FAKE.row_id(0, 0), -1e300, 1e300, ess=1e-300, ratio=1e39)
+    store.commit(Batch(scores=[score]))
+    pool = Pool(store)
+    most = np.finfo(np.float32).max
+    assert (pool.advantage[0], pool.priority[0], pool.ratio[0]) == (-most, most, most)
+    assert pool.ess[0] == 0
+    assert {column.dtype.name for column in (pool.advantage, pool.priority)} == {"float32"}
+    assert np.isnan(pool.ess[1:]).all()
 
 
 def test_a_row_that_comes_back_finds_its_old_place(store: SqliteStore) -> None:
@@ -322,6 +381,7 @@ def test_memory_per_row(store: SqliteStore) -> None:
     store.commit(FAKE.setup())
     rows = [make_trajectory(1, row=row, tokens=6) for row in range(1000)]
     store.commit(Batch(trajectories=rows))
+    Pool(store)  # whatever is made once and kept
     tracemalloc.start()
     pool = Pool(store)
     held = tracemalloc.get_traced_memory()[0] / len(pool)

@@ -10,9 +10,9 @@ import pytest
 from factories import TASKS, FakeRun, make_run, make_task, make_trajectory
 from logical import all_rows
 from recollect.errors import UnknownId
-from recollect.ledger import Cursor, Event, Note, NoteLink, TaskState
+from recollect.ledger import Cursor, Event, Note, NoteLink, Score, TaskState
 from recollect.store.base import Store, StoreReader
-from recollect.store.records import Batch, Provenance
+from recollect.store.records import Batch, Provenance, Query
 from recollect.types import LinkKind, NoteId, RunId, Status, TaskKey, TrajectoryId
 from store.place import write_steps
 
@@ -100,6 +100,59 @@ class LedgerPromises:
         store.commit(Batch(draws=[draw]))
         assert store.draws(trajectory=draw.trajectory) == [draw]
         assert {row.uses for row in all_rows(store)} == {0}
+
+    def test_scores_by_any_combination(self, store: Store, reader: StoreReader) -> None:
+        write_steps(store, FAKE, 5)
+        write_steps(store, OTHER, 5)
+        scores = [s for run in (FAKE, OTHER) for step in range(5) for s in run.step(step).scores]
+        some = FAKE.step(2).scores[-1].trajectory
+        for run in (None, FAKE.id, OTHER.id, NOBODY):
+            for step in (None, 2, 99):
+                for trajectory in (None, some):
+                    wanted = (run, step, trajectory)
+                    assert reader.scores(*wanted) == [s for s in scores if _fits(s, *wanted)]
+
+    def test_the_newest_score_of_a_row_counts(self, store: Store) -> None:
+        write_steps(store, FAKE, 6)
+        newest = {s.trajectory: s for step in range(6) for s in FAKE.step(step).scores}
+        assert max(Counter(s.trajectory for s in store.scores()).values()) > 1
+        for row in all_rows(store):
+            expected = newest[row.id]
+            assert (row.advantage, row.priority) == (expected.advantage, expected.priority)
+
+    def test_a_row_without_a_score_says_so(self, store: Store) -> None:
+        store.commit(FAKE.setup())
+        store.commit(Batch(trajectories=FAKE.trajectories(0)))
+        assert {(row.advantage, row.priority) for row in all_rows(store)} == {(None, None)}
+
+    def test_the_newest_score_is_that_of_the_latest_step_not_the_latest_written(
+        self, store: Store
+    ) -> None:
+        write_steps(store, FAKE, 1)
+        write_steps(store, OTHER, 1)
+        row = FAKE.row_id(0, 0)
+        told = (
+            *((FAKE.id, 7, True), (FAKE.id, 5, False), (OTHER.id, 6, False), (OTHER.id, 7, True)),
+            *((OTHER.id, 8, True), (FAKE.id, 8, True), (FAKE.id, 2, False)),
+        )
+        for number, (run, step, counts) in enumerate(told):
+            before = all_rows(store, Query(ids=[row]))[0].priority
+            score = Score(run, step, row, -0.5, 1000 + number)
+            store.commit(Batch(scores=[score]))
+            (found,) = all_rows(store, Query(ids=[row]))
+            assert found.priority == (score.priority if counts else before), (run, step)
+        assert list(store.verify()) == []
+
+    def test_many_scores_in_one_batch(self, store: Store) -> None:
+        """More than fit one statement, among them a row that was scored before."""
+        store.commit(FAKE.setup())
+        rows = [make_trajectory(1, row=row, tokens=6) for row in range(1200)]
+        scores = [Score(FAKE.id, 1, t.id, 0.25 * n, n / 7, 0.5) for n, t in enumerate(rows)]
+        store.commit(Batch(trajectories=rows, scores=[replace(scores[3], step=0)]))
+        assert store.commit(Batch(scores=scores)).added == len(scores)
+        found = [(row.advantage, row.priority) for row in all_rows(store)]
+        assert found == [(s.advantage, s.priority) for s in scores]
+        assert list(store.verify()) == []
 
     def test_marks_oldest_first(self, store: Store) -> None:
         write_steps(store, FAKE, 8)

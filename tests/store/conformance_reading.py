@@ -149,6 +149,17 @@ class ReadingPromises:
         assert store.count(Query(ids=[])) == 0
         assert store.rows(Query(ids=[TrajectoryId("nobody")])).rows == ()
 
+    def test_more_ids_than_a_statement_has_places_for(self, store: Store) -> None:
+        everything = fill(store)
+        ids = [row.id for row in everything[1::2]]
+        crowd = [TrajectoryId(f"nobody-{number}") for number in range(70_000)]
+        odd = [TrajectoryId(everything[0].id + end) for end in ("\0x", '"', "\\", "']")]
+        query = replace(ANY, ids=[*odd, *crowd, *ids, ids[0]])
+        assert all_rows(store, query, page=5) == everything[1::2]
+        assert store.count(query) == len(ids)
+        with pytest.raises(BadQuery):
+            store.count(Query(ids=[TrajectoryId("\udcff"), *crowd]))
+
     def test_values_that_no_row_can_have(self, store: Store) -> None:
         for query in (Query(domain="\udcff"), Query(min_uses=2**70)):
             with pytest.raises(BadQuery):

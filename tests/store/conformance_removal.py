@@ -9,7 +9,7 @@ import pytest
 from factories import FakeRun, make_trajectory, person_mark
 from logical import all_rows, logical_dump
 from recollect.errors import InvalidRecord, UnknownId
-from recollect.ledger import Mark
+from recollect.ledger import Mark, Score
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query, Row
 from recollect.types import Action, RunId, Status, TrajectoryId
@@ -150,14 +150,15 @@ class RemovalPromises:
         id_ = use.trajectory
         counted = row_of(store, id_).uses
         mark(store, id_, A.EVICT)
-        draws, uses = store.draws(), store.uses()
+        before = (store.draws(), store.uses(), store.scores())
+        score = row_of(store, id_).priority
         store.reclaim(None, None, False)
-        assert (store.draws(), store.uses()) == (draws, uses)
+        assert (store.draws(), store.uses(), store.scores()) == before
         step = 0 if id_ in FAKE.ids(0) else 1
         back = FAKE.trajectories(step)[FAKE.ids(step).index(id_)]
         store.commit(Batch(trajectories=[back]))
         row = row_of(store, id_)
-        assert (row.status, row.uses) == (Status.LIVE, counted)
+        assert (row.status, row.uses, row.priority) == (Status.LIVE, counted, score)
         assert list(store.verify()) == []
 
     def test_run_and_step_go_together(self, store: Store) -> None:
@@ -192,6 +193,35 @@ class RemovalPromises:
         assert logical_dump(reader) == logical_dump(store) == before
         assert reader.stats().fenced == 16
         assert list(reader.verify()) == []
+
+    def test_a_fence_brings_the_older_score_back(self, store: Store) -> None:
+        write_steps(store, FAKE, 1)
+        write_steps(store, OTHER, 1)
+        row, other = FAKE.row_id(0, 0), OTHER.row_id(0, 0)
+        first = row_of(store, row)
+        for step in range(1, 4):
+            scores = [Score(FAKE.id, step, id_, step, step, 1 / step, step) for id_ in (row, other)]
+            store.commit(Batch(scores=scores))
+        for after, expected in ((2, 2.0), (1, 1.0)):
+            store.fence(FAKE.id, after, "resume")
+            for id_ in (row, other):
+                found = row_of(store, id_)
+                assert (found.advantage, found.priority) == (expected, expected)
+            assert list(store.verify()) == []
+        store.fence(FAKE.id, 0, "resume")
+        again = row_of(store, row)
+        assert (again.advantage, again.priority) == (first.advantage, first.priority)
+
+    def test_a_score_of_another_run_outlives_the_fence_of_its_row(self, store: Store) -> None:
+        write_steps(store, FAKE, 2)
+        write_steps(store, OTHER, 1)
+        id_ = FAKE.row_id(1, 0)
+        store.commit(Batch(scores=[Score(OTHER.id, 9, id_, 3.0, 4.0)]))
+        store.fence(FAKE.id, 0, "resume")
+        store.commit(FAKE.step(1))
+        row = row_of(store, id_)
+        assert (row.advantage, row.priority) == (3.0, 4.0)
+        assert list(store.verify()) == []
 
     def test_the_same_ids_can_be_written_again_with_other_content(self, store: Store) -> None:
         write_steps(store, FAKE, 6)

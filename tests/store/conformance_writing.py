@@ -11,7 +11,7 @@ import pytest
 from factories import RUN, TASKS, FakeRun, make_trajectory, person_mark
 from logical import logical_dump
 from recollect.errors import StoreConflict, StoreError, StoreLocked, UnknownId
-from recollect.ledger import Draw
+from recollect.ledger import Draw, Score
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch
 from recollect.types import Action, GroupId, Reward, RunId, TrajectoryId
@@ -32,6 +32,7 @@ def changed_record(kind: str) -> Any:
         "task_states": {"data": {"ema": 9.0}},
         "draws": {"reason": "another"},
         "uses": {"epochs": 77},
+        "scores": {"priority": 77.0},
         "marks": {"reason": "another"},
         "notes": {"content": "another"},
         "cursors": {"policy_version": 77},
@@ -40,10 +41,12 @@ def changed_record(kind: str) -> Any:
 
 
 CONFLICTS = (
-    *("groups", "trajectories", "task_states", "draws", "uses", "marks", "notes", "cursors"),
+    *("groups", "trajectories", "task_states", "draws", "uses", "scores", "marks", "notes"),
+    "cursors",
 )
 OF_A_RUN = (
-    *("groups", "task_states", "draws", "uses", "marks", "notes", "links", "events", "cursors"),
+    *("groups", "task_states", "draws", "uses", "scores", "marks", "notes", "links", "events"),
+    "cursors",
 )
 
 
@@ -128,9 +131,11 @@ class WritingPromises:
     def test_a_half_known_batch_adds_the_other_half(self, store: Store) -> None:
         store.commit(FAKE.setup())
         whole = FAKE.step(0)
-        store.commit(replace(whole, trajectories=whole.trajectories[:2], events=()))
+        half = {"trajectories": whole.trajectories[:2], "scores": whole.scores[:1], "events": ()}
+        store.commit(replace(whole, **half))
         receipt = store.commit(whole)
-        assert receipt.added == len(whole.trajectories) - 2 + len(whole.events)
+        rest = (len(whole.trajectories) - 2, len(whole.scores) - 1, len(whole.events))
+        assert receipt.added == sum(rest)
         assert store.get(FAKE.ids(0)) == FAKE.trajectories(0)
 
     def test_repeats_within_a_batch_are_one(self, store: Store) -> None:
@@ -157,6 +162,11 @@ class WritingPromises:
         store.commit(Batch(draws=[draw, extreme]))
         store.commit(Batch(draws=[draw, extreme]))
         assert store.draws(step=1) == [draw, extreme]
+        score = Score(FAKE.id, 1, id_, advantage=-0.0, priority=0, ess=1, ratio=5e-324)
+        extreme_score = replace(score, step=2, advantage=-1.7976931348623157e308, ess=5e-324)
+        for _ in range(2):
+            store.commit(Batch(scores=[score, extreme_score]))
+        assert store.scores(step=1) + store.scores(step=2) == [score, extreme_score]
         assert list(store.verify()) == []
 
     def test_many_rows_in_one_batch(self, store: Store) -> None:
@@ -237,7 +247,7 @@ class WritingPromises:
         with pytest.raises(UnknownId):
             store.commit(Batch(trajectories=[make_trajectory(1, run=GHOST)]))
 
-    @pytest.mark.parametrize("kind", ["draws", "marks"])
+    @pytest.mark.parametrize("kind", ["draws", "scores", "marks"])
     def test_an_unknown_trajectory_is_refused(self, store: Store, kind: str) -> None:
         write_steps(store, FAKE, 3)
         record = replace(getattr(FAKE.step(2), kind)[0], trajectory="nobody", step=9)

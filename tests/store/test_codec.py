@@ -80,16 +80,11 @@ def golden() -> Trajectory:
 
 
 GOLDEN = (
-    "52434c540100060003000000020000007b01000098010000420324a0000000000100000002000000000001000000"
-    "00bf000080bf0000803e00000040067b22656e7669726f6e6d656e745f76657273696f6e223a2231222c22657874"
-    "7261223a7b226b223a5b312c6e756c6c5d7d2c2266696e6973686564223a322e352c2267726f7570223a2267726f"
-    "7570222c226964223a22676f6c64656e222c226e6f746573223a5b5d2c226f726967696e223a226672657368222c"
-    "22706f6c6963795f76657273696f6e223a322c22726577617264223a302e352c227265776172645f706172747322"
-    "3a7b22676f616c223a302e357d2c227265776172645f76657273696f6e223a2231222c2272756e223a2272756e22"
-    "2c2273616d706c696e67223a5b302e372c302e392c352c36345d2c227365676d656e7473223a5b5b227573657222"
-    "2c302c312c22c3bc225d2c5b22617373697374616e74222c312c332c2262225d5d2c2273746172746564223a312e"
-    "352c2273746570223a332c2273746f70223a22646f6e65222c2273756363657373223a747275652c227461736b22"
-    "3a227461736b222c22746f6b656e697a6572223a22746f6b227d"
+    "52434c5401000600030000000200000098000000b50000002cea340d000000000100000002000000000001000000"
+    "00bf000080bf0000803e00000040065b22676f6c64656e222c227461736b222c2272756e222c332c2267726f7570"
+    "222c226672657368222c322c227561222c5b312c335d2c5b22c3bc222c2262225d2c5b5d2c302e352c7b22676f61"
+    "6c223a302e357d2c747275652c22646f6e65222c5b302e372c302e392c352c36345d2c5b5d2c22746f6b222c2231"
+    "222c2231222c312e352c322e352c7b226b223a5b312c6e756c6c5d7d5d"
 )
 
 SAMPLES: dict[str, Callable[[], Trajectory]] = {
@@ -250,18 +245,29 @@ def test_a_header_that_lies(field: int, value: Any) -> None:
 def test_the_mask_must_count_what_the_header_counts() -> None:
     """Otherwise log-probs would silently belong to other tokens."""
     header, body = parts(codec.encode(golden()))
-    at = body.index(b"{") - 1
+    at = body.index(b"[") - 1
     assert body[at] == 0b110
     with pytest.raises(CorruptFrame, match="sampled"):
         codec.decode(sealed(header, body[:at] + b"\x02" + body[at + 1 :]))
 
 
+NAMES = (
+    *("id", "task", "run", "step", "group", "origin", "policy_version"),
+    *("kinds", "ends", "texts", "tools", "reward", "reward_parts", "success", "stop"),
+    *("sampling", "notes", "tokenizer", "environment_version", "reward_version"),
+    *("started", "finished", "extra"),
+)
+
+
 def with_meta(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """The golden frame with its metadata, by name, changed: to members, any JSON, or bytes."""
     header, body = parts(codec.encode(golden()))
-    start = body.index(b"{")
+    start = body.index(b"[")
     meta = strict_json(body[start:])
-    assert isinstance(meta, dict)
-    changed = change(meta)
+    assert isinstance(meta, list)
+    changed = change(dict(zip(NAMES, meta, strict=True)))
+    if isinstance(changed, dict):
+        changed = list(changed.values())
     text = changed if isinstance(changed, bytes) else canonical_json(changed).encode()
     header[META], header[BODY] = len(text), start + len(text)
     return sealed(header, body[:start] + text)
@@ -271,26 +277,47 @@ def with_meta(change: Callable[[dict[str, Any]], object]) -> bytes:
     "change",
     [
         lambda m: {k: v for k, v in m.items() if k != "id"},
+        lambda m: {k: v for k, v in m.items() if k != "extra"},
         lambda m: {k: v for k, v in m.items() if k != "reward_parts"},
         lambda m: m | {"surprise": 1},
         lambda m: {k: v for k, v in m.items() if k != "id"} | {"surprise": 1},
-        lambda m: m | {"tokens": [1, 2, 3]},
         lambda m: m | {"origin": "stolen"},
         lambda m: m | {"stop": 5},
+        lambda m: m | {"stop": ["done"]},
         lambda m: m | {"sampling": [1.0, 1.0, 0, 0, 0]},
         lambda m: m | {"sampling": [2.0, 0.0, 0, 0]},
-        lambda m: m | {"segments": [["wizard", 0, 3, "x"]]},
-        lambda m: m | {"segments": 3},
-        lambda m: m | {"segments": [["user"]]},
+        lambda m: m | {"sampling": [0.7, 0.9, 5.0, 64]},
+        lambda m: m | {"sampling": [0.0, 2.0, 0, 0]},
+        lambda m: m | {"sampling": []},
+        lambda m: m | {"sampling": [[0.7], 0.9, 5, 64]},
+        lambda m: m | {"kinds": "uw"},
+        lambda m: m | {"kinds": "u"},
+        lambda m: m | {"kinds": 3},
+        lambda m: m | {"kinds": [["u"], "a"]},
+        lambda m: m | {"ends": [1, 2, 3]},
+        lambda m: m | {"ends": 3},
+        lambda m: m | {"texts": ["x"]},
+        lambda m: m | {"tools": [[5, [], "c", "n"]]},
+        lambda m: m | {"tools": [[0, [["f"]], "c", "n"]]},
+        lambda m: m | {"tools": [[0]]},
         lambda m: m | {"notes": [["n"]]},
         lambda m: m | {"reward": "much"},
+        lambda m: m | {"reward": None},
+        lambda m: m | {"reward_parts": {"goal": "x"}},
+        lambda m: m | {"reward_parts": []} | {"reward": 10**400},
         lambda m: [m],
+        lambda m: "x" * len(NAMES),
         lambda m: None,
         lambda m: b"{",
         lambda m: b"\xff\xfe",
         lambda m: b"",
         lambda m: b"[" * 200_000,
-        lambda m: canonical_json(m).encode().replace(b'"reward":0.5', b'"reward":NaN'),
+        lambda m: canonical_json(list(m.values())).encode().replace(b",0.5,", b",NaN,"),
+        lambda m: (
+            canonical_json(list((m | {"reward_parts": {}}).values()))
+            .encode()
+            .replace(b",0.5,", b",NaN,")
+        ),
     ],
 )
 def test_metadata_that_lies(change: Callable[[dict[str, Any]], object]) -> None:
@@ -301,6 +328,7 @@ def test_metadata_that_lies(change: Callable[[dict[str, Any]], object]) -> None:
 def test_metadata_can_be_exchanged_at_all() -> None:
     """Guards the tests above: the same surgery without a lie gives a readable frame."""
     assert codec.decode(with_meta(lambda m: m)) == golden()
+    assert codec.decode(with_meta(lambda m: m | {"id": "other"})).id == "other"
 
 
 # -- bombs -----------------------------------------------------------------------------------

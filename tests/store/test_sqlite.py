@@ -77,6 +77,10 @@ def test_every_way_is_fully_durable(path: Path, way: str) -> None:
         assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert store._connection.execute("PRAGMA journal_mode").fetchone() == (journal,)
         assert store.stats().journal == journal
+        with open_reader(path) as reader:
+            assert reader.stats().journal == journal
+    with open_reader(path) as reader:
+        assert reader.stats().journal == journal
 
 
 def test_the_clock_can_be_set_and_may_tick_in_whole_numbers(path: Path) -> None:

@@ -168,7 +168,11 @@ def test_a_row_that_nobody_wrote(raw: sqlite3.Connection, filled: Path, table: s
 
 
 @pytest.mark.parametrize(
-    "table", ["runs", "tasks", "provenances", "trajectories", "payloads", "uses", "fences", "meta"]
+    "table",
+    [
+        *("runs", "tasks", "provenances", "trajectories", "payloads", "uses", "scores", "fences"),
+        "meta",
+    ],
 )
 def test_a_row_that_is_gone(raw: sqlite3.Connection, filled: Path, table: str) -> None:
     """Rows that others refer to, or that add up to something, are missed."""

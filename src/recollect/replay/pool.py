@@ -1,12 +1,13 @@
 """The pool: a columnar index, in memory, over the live rows of a store.
 
-Replay weighs and draws from these columns; nothing here reads a trajectory. A row costs about
-70 bytes, and a refresh costs as much as what changed since the last one.
+Replay weighs and draws from these columns; nothing here reads a trajectory. A row costs less
+than 100 bytes, and a refresh costs as much as what changed since the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from recollect.store.records import PACK, Columns, Provenance
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, Task, TrajectoryId
 
-_SPARE = 1.25  # growth of the arrays: amortised O(1) appends at a bounded cost in memory
-_FIELDS = ("seq", "pack", "uses", "last_use", "pinned")
+_SPARE = 1.125  # growth of the arrays: amortised O(1) appends at a bounded cost in memory
+_FIELDS = tuple(field.name for field in fields(Columns))
+_OLDEST = 2**31 - 1
 
 
 class Pool:
@@ -67,14 +69,46 @@ class Pool:
         return self._columns.pinned[: self._size]
 
     @property
+    def advantage(self) -> NDArray[np.float32]:
+        """The advantage that the row last trained with, NaN before its first score."""
+        return self._columns.advantage[: self._size]
+
+    @property
+    def priority(self) -> NDArray[np.float32]:
+        """The priority (>= 0) of its newest score, NaN before the first."""
+        return self._columns.priority[: self._size]
+
+    @property
+    def ess(self) -> NDArray[np.float32]:
+        """Effective sample size (0, 1] of its last policy ratios, NaN where never measured."""
+        return self._columns.ess[: self._size]
+
+    @property
+    def ratio(self) -> NDArray[np.float32]:
+        """The 99 % quantile of its last policy ratios, NaN where never measured."""
+        return self._columns.ratio[: self._size]
+
+    @property
     def nbytes(self) -> int:
         """Memory held by the columns."""
         return sum(int(getattr(self._columns, name).nbytes) for name in _FIELDS)
 
-    def ages(self, version: int) -> NDArray[np.int32]:
-        """Age of each row under the given policy version; -1 for rows no policy sampled."""
-        sampled_at = self.facts["version"]
-        return np.where(sampled_at < 0, -1, version - sampled_at).astype(np.int32)
+    def ages(self, version: int, run: RunId) -> NDArray[np.int32]:
+        """Age of each row for a run at a policy version; -1 for rows no policy sampled.
+
+        Versions of different runs do not compare. Another run counts as one that ended just
+        before this one began: its newest row here is one version older than version 0.
+        """
+        sampled_at, runs = self.facts["version"], self.facts["run"]
+        # What a row's version is subtracted from, by the number of its run.
+        now = np.full(max(self.runs, default=0) + 1, -1, dtype=np.int64)
+        np.maximum.at(now, runs, sampled_at)
+        now += version + 1
+        for number, id_ in self.runs.items():
+            if id_ == run:
+                now[number] = version
+        age = np.clip(now[runs] - sampled_at, None, _OLDEST)
+        return np.where(sampled_at < 0, -1, age).astype(np.int32)
 
     def trajectories(self, positions: Sequence[int] | NDArray[np.int64]) -> list[Trajectory]:
         """Read the trajectories at these positions from the store."""
@@ -154,4 +188,8 @@ def _empty(size: int) -> Columns:
         uses=np.empty(size, dtype=np.int32),
         last_use=np.empty(size, dtype=np.int32),
         pinned=np.empty(size, dtype=np.bool_),
+        advantage=np.empty(size, dtype=np.float32),
+        priority=np.empty(size, dtype=np.float32),
+        ess=np.empty(size, dtype=np.float32),
+        ratio=np.empty(size, dtype=np.float32),
     )

@@ -11,7 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
+from recollect.ledger import (
+    Cursor,
+    Draw,
+    Event,
+    Group,
+    Mark,
+    Note,
+    NoteLink,
+    Run,
+    Score,
+    TaskState,
+    Use,
+)
 from recollect.store.records import (
     Batch,
     Changes,
@@ -95,6 +107,14 @@ class StoreReader(Protocol):
     ) -> list[Use]:
         """Uses in order, of a run, a step, a trajectory, or any combination."""
 
+    def scores(
+        self,
+        run: RunId | None = None,
+        step: int | None = None,
+        trajectory: TrajectoryId | None = None,
+    ) -> list[Score]:
+        """Scores in order, of a run, a step, a trajectory, or any combination."""
+
     def marks(self, trajectory: TrajectoryId) -> list[Mark]:
         """What happened to a row after it was written, oldest first."""
 
@@ -147,7 +167,7 @@ class Store(StoreReader, Protocol):
         """Write many batches in one transaction, holding one at a time in memory."""
 
     def fence(self, run: RunId, after_step: int, reason: str) -> Fence:
-        """Set aside everything the run wrote for later steps, undoing their uses and marks."""
+        """Set aside everything the run wrote for later steps, undoing uses, scores and marks."""
 
     def reclaim(self, run: RunId | None, through_step: int | None, fenced: bool) -> Reclaimed:
         """Remove evicted rows for good.

@@ -13,23 +13,26 @@ Layout, all little-endian, no padding:
     (reserved)  uint32   0
     body                 tokens i4[T] | log-probs f4[S] | entropies f4[S] | mask bits | JSON
 
-The four-byte arrays come first so that they can be read in place, aligned. There is no
-pickle: a frame from a stranger can hold wrong numbers but cannot run anything.
+The four-byte arrays come first so that they can be read in place, aligned. The JSON is one
+array; `_meta` lists what stands where in it. There is no pickle: a frame from a stranger can
+hold wrong numbers but cannot run anything.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import google_crc32c
 import numpy as np
 
 from recollect.canonical import canonical_json
 from recollect.errors import CorruptFrame, InvalidRecord, MissingExtra
-from recollect.trajectory import Trajectory
+from recollect.store.unchecked import unchecked
+from recollect.trajectory import Floats, Mask, Tokens, Trajectory
 from recollect.types import (
     NoteSpan,
     Origin,
@@ -49,12 +52,22 @@ _VERSION = 1
 _ZSTD, _LOGPROBS, _ENTROPIES = 1, 2, 4
 _KNOWN_FLAGS = _ZSTD | _LOGPROBS | _ENTROPIES
 _HEADER = struct.Struct("<4sHHIIIIII")
-_CRC_AT = 24
+_FLAGS_AT, _META_AT, _CRC_AT = 6, 16, 24
 _MAX_BODY = 2**31 - 1
+_I4, _F4, _U1 = np.dtype("<i4"), np.dtype("<f4"), np.dtype(np.uint8)
 
-_KINDS = {kind.value: kind for kind in SegmentKind}
-_FIELDS = len(fields(Trajectory)) + 1  # a reward is two: its value and its parts
-_PLAIN_SEGMENT = 4  # [kind, start, end, text]; calls, call_id and name follow only if any is set
+_ORIGINS = {origin.value: origin for origin in Origin}
+_STOPS = {stop.value: stop for stop in StopReason}
+_LETTERS = {kind: kind.value[0] for kind in SegmentKind}
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
+assert len(_KINDS) == len(_LETTERS)
+
+_trajectory = unchecked(Trajectory)
+_segment = unchecked(Segment)
+_reward = unchecked(Reward)
+_known_sampling = lru_cache(maxsize=64, typed=True)(Sampling)  # a run has one or two
+
+_Arrays: TypeAlias = tuple[Tokens, Mask, "Floats | None", "Floats | None"]
 
 
 def encode(trajectory: Trajectory, compress: bool = False) -> bytes:
@@ -67,19 +80,15 @@ def encode(trajectory: Trajectory, compress: bool = False) -> bytes:
         if array is not None:
             flags |= flag
             parts.append(array.data)
-    parts += [np.packbits(t.sampled, bitorder="little").data, meta]
-    size = sum(memoryview(part).nbytes for part in parts)
-    if size > _MAX_BODY:
-        raise InvalidRecord("tokens", f"{size:,} bytes do not fit one frame", t.id)
+    body = b"".join((*parts, np.packbits(t.sampled, bitorder="little").data, meta))
+    if len(body) > _MAX_BODY:
+        raise InvalidRecord("tokens", f"{len(body):,} bytes do not fit one frame", t.id)
     if compress:
         flags |= _ZSTD
-        parts = [_zstandard().ZstdCompressor(level=3).compress(b"".join(parts))]
-        size = memoryview(parts[0]).nbytes
-    counts = (_MAGIC, _VERSION, flags, t.tokens.size, t.sampled_count, len(meta), size)
-    crc = google_crc32c.value(_HEADER.pack(*counts, 0, 0))
-    for part in parts:
-        crc = google_crc32c.extend(crc, bytes(part))
-    return b"".join((_HEADER.pack(*counts, crc, 0), *parts))
+        body = _zstandard().ZstdCompressor(level=3).compress(body)
+    counts = (_MAGIC, _VERSION, flags, t.tokens.size, t.sampled_count, len(meta), len(body))
+    crc = google_crc32c.extend(google_crc32c.value(_HEADER.pack(*counts, 0, 0)), body)
+    return _HEADER.pack(*counts, crc, 0) + body
 
 
 def check(frame: bytes) -> None:
@@ -89,8 +98,11 @@ def check(frame: bytes) -> None:
 
 def belongs(frame: bytes, trajectory: str) -> bool:
     """Tell whether an intact frame is this trajectory's: a damaged index may lead to another."""
-    named = f'"id":"{trajectory}","notes":'.encode("utf-8", "replace")
-    return named in frame or decode(frame).id == trajectory
+    if not struct.unpack_from("<H", frame, _FLAGS_AT)[0] & _ZSTD:
+        start = len(frame) - int(struct.unpack_from("<I", frame, _META_AT)[0])
+        if frame.startswith(f'["{trajectory}",'.encode("utf-8", "replace"), start):
+            return True
+    return decode(frame).id == trajectory
 
 
 def checksum(frame: bytes) -> int:
@@ -105,36 +117,37 @@ def decode(frame: bytes) -> Trajectory:
     validated when it was encoded, so the record is rebuilt without checking it again.
     """
     flags, tokens, sampled, meta_size, body = _open(frame)
-    mask_size = (tokens + 7) // 8
     arrays = 4 * (tokens + sampled * (bool(flags & _LOGPROBS) + bool(flags & _ENTROPIES)))
-    raw_size = arrays + mask_size + meta_size
+    raw_size = arrays + (tokens + 7) // 8 + meta_size
     if raw_size > _MAX_BODY:
         raise CorruptFrame(f"it promises {raw_size:,} bytes, more than any frame holds")
     if flags & _ZSTD:
         body = memoryview(_inflate(body, raw_size))
     if len(body) != raw_size:
         raise CorruptFrame(f"body of {len(body)} bytes where {raw_size} were promised")
-    offset = 4 * tokens
-    values: dict[str, Any] = {
-        "tokens": np.frombuffer(body, "<i4", tokens),
-        "logprobs": None,
-        "entropies": None,
-    }
-    for name, flag in (("logprobs", _LOGPROBS), ("entropies", _ENTROPIES)):
-        if flags & flag:
-            values[name] = np.frombuffer(body, "<f4", sampled, offset)
-            offset += 4 * sampled
-    bits = np.frombuffer(body, np.uint8, mask_size, offset)
-    values["sampled"] = np.unpackbits(bits, count=tokens, bitorder="little").view(np.bool_)
-    values["sampled"].setflags(write=False)
-    if np.count_nonzero(values["sampled"]) != sampled:
-        raise CorruptFrame("its mask and its header count the sampled tokens differently")
     try:
-        return _rebuild(json.loads(bytes(body[offset + mask_size :])), values)
+        meta = json.loads(str(body[raw_size - meta_size :], "utf-8"))
+        return _rebuild(meta, _arrays(body, flags, tokens, sampled))
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFrame(f"metadata cannot be read ({error})") from error
     except InvalidRecord as error:
         raise CorruptFrame(f"metadata cannot be read ({error})") from error
+
+
+def _arrays(body: memoryview, flags: int, tokens: int, sampled: int) -> _Arrays:
+    """Return tokens, mask, log-probs and entropies: views of the body, the mask a copy."""
+    offset = 4 * tokens
+    floats: list[Floats | None] = [None, None]
+    for index, flag in enumerate((_LOGPROBS, _ENTROPIES)):
+        if flags & flag:
+            floats[index] = np.frombuffer(body, _F4, sampled, offset)
+            offset += 4 * sampled
+    bits = np.frombuffer(body, _U1, (tokens + 7) // 8, offset)
+    mask = np.unpackbits(bits, count=tokens, bitorder="little").view(np.bool_)
+    mask.setflags(write=False)
+    if np.count_nonzero(mask) != sampled:
+        raise CorruptFrame("its mask and its header count the sampled tokens differently")
+    return np.frombuffer(body, _I4, tokens), mask, floats[0], floats[1]
 
 
 def _open(frame: bytes) -> tuple[int, int, int, int, memoryview]:
@@ -178,59 +191,68 @@ def _zstandard() -> Any:
     return zstandard
 
 
-def _meta(t: Trajectory) -> dict[str, object]:
-    """Collect everything that is not an array, as JSON values."""
+def _meta(t: Trajectory) -> list[object]:
+    """List everything that is not an array, as JSON values; `_rebuild` reads it."""
     sampling = t.sampling
-    return {
-        "id": t.id,
-        "task": t.task,
-        "run": t.run,
-        "step": t.step,
-        "group": t.group,
-        "origin": t.origin.value,
-        "policy_version": t.policy_version,
-        "segments": [_segment_to_list(s) for s in t.segments],
-        "reward": t.reward.value,
-        "reward_parts": dict(t.reward.parts),
-        "success": t.success,
-        "stop": t.stop.value,
-        "sampling": None
+    return [
+        *(t.id, t.task, t.run, t.step, t.group, t.origin.value, t.policy_version),
+        # Segments as columns. They tile the tokens, so each starts where the last one ends.
+        "".join([_LETTERS[s.kind] for s in t.segments]),
+        [s.end for s in t.segments],
+        [s.text for s in t.segments],
+        [_tools(n, s) for n, s in enumerate(t.segments) if s.calls or s.call_id or s.name],
+        *(t.reward.value, dict(t.reward.parts), t.success, t.stop.value),
+        None
         if sampling is None
         else [sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_tokens],
-        "notes": [[n.note, n.start, n.end] for n in t.notes],
-        "tokenizer": t.tokenizer,
-        "environment_version": t.environment_version,
-        "reward_version": t.reward_version,
-        "started": t.started,
-        "finished": t.finished,
-        "extra": dict(t.extra),
-    }
+        [[n.note, n.start, n.end] for n in t.notes],
+        *(t.tokenizer, t.environment_version, t.reward_version, t.started, t.finished),
+        dict(t.extra),
+    ]
 
 
-def _segment_to_list(s: Segment) -> list[object]:
-    plain: list[object] = [s.kind, s.start, s.end, s.text]
-    if s.calls or s.call_id or s.name:
-        plain += [[[c.name, c.arguments, c.id] for c in s.calls], s.call_id, s.name]
-    return plain
+def _tools(number: int, s: Segment) -> list[object]:
+    return [number, [[c.name, c.arguments, c.id] for c in s.calls], s.call_id, s.name]
 
 
-def _rebuild(meta: dict[str, Any], values: dict[str, Any]) -> Trajectory:
+def _rebuild(meta: list[Any], arrays: _Arrays) -> Trajectory:
     """Make a trajectory from parts that were validated before they were encoded."""
-    if len(meta) + len(values) != _FIELDS:
-        raise ValueError(f"{len(meta)} fields")
-    parts = meta.pop("reward_parts")
-    sampling = meta["sampling"]
-    meta["segments"] = tuple([_segment_from_list(item) for item in meta["segments"]])
-    meta["reward"] = Reward(meta["reward"], parts)
-    meta["origin"] = Origin(meta["origin"])
-    meta["stop"] = StopReason(meta["stop"])
-    meta["sampling"] = None if sampling is None else Sampling(*sampling)
-    meta["notes"] = tuple([NoteSpan(*item) for item in meta["notes"]])
-    return Trajectory.trusted(**meta, **values)
+    id_, task, run, step, group, origin, version, *meta = meta
+    kinds, ends, texts, tools, reward, parts, success, stop, sampling, notes, *meta = meta
+    tokenizer, environment_version, reward_version, started, finished, extra = meta
+    tokens, mask, logprobs, entropies = arrays
+    return _trajectory(
+        *(id_, task, run, step, group, _ORIGINS[origin], version),
+        *(tokens, mask, logprobs, entropies, _segments(kinds, ends, texts, tools)),
+        *(_reward_from(reward, parts), success, _STOPS[stop], _sampling_from(sampling)),
+        tuple([NoteSpan(*item) for item in notes]),
+        *(tokenizer, environment_version, reward_version, started, finished, extra),
+    )
 
 
-def _segment_from_list(item: list[Any]) -> Segment:
-    if len(item) == _PLAIN_SEGMENT:
-        return Segment.trusted(_KINDS[item[0]], item[1], item[2], item[3], (), "", "")
-    calls = tuple([ToolCall(*call) for call in item[4]])
-    return Segment.trusted(_KINDS[item[0]], item[1], item[2], item[3], calls, item[5], item[6])
+def _segments(
+    kinds: str, ends: list[int], texts: list[str], tools: list[Any]
+) -> tuple[Segment, ...]:
+    made, start = [], 0
+    for kind, end, text in zip(kinds, ends, texts, strict=True):
+        made.append(_segment(_KINDS[kind], start, end, text, (), "", ""))
+        start = end
+    for number, calls, call_id, name in tools:
+        s = made[number]
+        named = tuple([ToolCall(*call) for call in calls])
+        made[number] = _segment(s.kind, s.start, s.end, s.text, named, call_id, name)
+    return tuple(made)
+
+
+def _reward_from(value: float, parts: dict[str, float]) -> Reward:
+    # NaN is valid to Python's JSON parser, so a stranger's frame may hold one.
+    if not parts and isinstance(value, float) and math.isfinite(value):
+        return _reward(value, parts)
+    return Reward(value, parts)
+
+
+def _sampling_from(values: list[Any] | None) -> Sampling | None:
+    if values is None:
+        return None
+    # 0.0 and -0.0 are one key to a cache but two texts in a frame.
+    return _known_sampling(*values) if values[0] else Sampling(*values)

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
+from recollect.ledger import (
+    Cursor,
+    Draw,
+    Event,
+    Group,
+    Mark,
+    Note,
+    NoteLink,
+    Run,
+    Score,
+    TaskState,
+    Use,
+)
 from recollect.trajectory import Trajectory
 from recollect.types import GroupId, Origin, RunId, Status, Task, TaskKey, TrajectoryId
 
@@ -25,6 +37,7 @@ class Batch:
     task_states: Sequence[TaskState] = ()
     draws: Sequence[Draw] = ()
     uses: Sequence[Use] = ()
+    scores: Sequence[Score] = ()
     marks: Sequence[Mark] = ()
     notes: Sequence[Note] = ()
     links: Sequence[NoteLink] = ()
@@ -46,7 +59,8 @@ class Row:
     """The metadata of a stored trajectory: what can be listed, filtered and weighed.
 
     `seq` is the order of arrival, never reused. `uses` counts optimiser steps that applied
-    it and `last_use` is the latest such step.
+    it and `last_use` is the latest such step. `advantage` and `priority` are those of its
+    newest score, None where it was never scored.
     """
 
     seq: int
@@ -68,6 +82,8 @@ class Row:
     bytes: int
     uses: int
     last_use: int | None
+    advantage: float | None
+    priority: float | None
     status: Status
     pinned: bool
     fenced: bool
@@ -138,6 +154,11 @@ class Columns:
     uses: NDArray[np.int32]
     last_use: NDArray[np.int32]  # -1 = never
     pinned: NDArray[np.bool_]
+    # Of the newest score; NaN = never scored, or not measured.
+    advantage: NDArray[np.float32]
+    priority: NDArray[np.float32]
+    ess: NDArray[np.float32]
+    ratio: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

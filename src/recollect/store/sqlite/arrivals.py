@@ -11,16 +11,15 @@ from recollect.store.sqlite import columns, schema, state
 from recollect.store.sqlite.numbers import Numbers, next_number
 from recollect.store.sqlite.rows import marks
 from recollect.trajectory import Trajectory
-from recollect.types import Status
 
 _BLOCK = 256  # rows per statement: enough to be fast, few enough to keep memory flat
 _COLUMNS = (
     "seq",
     *schema.TRAJECTORY_FACTS,
-    *("uses", "last_use", "status", "pinned", "changed", "at"),
+    *state.State._fields,
+    *("changed", "at"),
 )
 _INSERT = f"INSERT INTO trajectories ({', '.join(_COLUMNS)}) VALUES ({marks(len(_COLUMNS))})"
-_UNTOUCHED = state.State(0, None, Status.LIVE.value, 0)
 
 
 class Arrivals:
@@ -48,29 +47,33 @@ class Arrivals:
             self._put_block(trajectories[start : start + _BLOCK])
 
     def _put_block(self, block: Sequence[Trajectory]) -> None:
-        stored = self._stored([t.id for t in block])
-        has_past = self._has_past()
-        seq = next_number(self._connection, "trajectories", "seq") - 1
+        new = self._new(block)
+        past = state.derive(self._connection, new) if self._has_past() else {}
+        first = next_number(self._connection, "trajectories", "seq")
         rows: list[tuple[object, ...]] = []
         frames: list[tuple[int, bytes]] = []
-        new: dict[str, Trajectory] = {}
-        for t in block:
-            if t.id in stored or t.id in new:
-                same = new[t.id] if t.id in new else self._read(stored[t.id])
-                if same != t:
-                    raise StoreConflict(self._numbers.path, "trajectory", t.id)
-                self.known += 1
-                continue
-            seq += 1
-            new[t.id] = t
+        for seq, t in enumerate(new.values(), first):
             frame = codec.encode(t, self._compress)
             facts = trajectory_facts(t, frame, self._numbers, self._at)
-            past = state.derive(self._connection, t.id) if has_past else _UNTOUCHED
-            rows.append((seq, *facts, *past, self._change, self._at))
+            rows.append((seq, *facts, *past.get(t.id, state.UNTOUCHED), self._change, self._at))
             frames.append((seq, frame))
         self._connection.executemany(_INSERT, rows)
         self._connection.executemany("INSERT INTO payloads VALUES (?, ?)", frames)
         self.added += len(rows)
+
+    def _new(self, block: Sequence[Trajectory]) -> dict[str, Trajectory]:
+        """Pick out what is not stored, by id; refuse other content under a known id."""
+        stored = self._stored([t.id for t in block])
+        new: dict[str, Trajectory] = {}
+        for t in block:
+            if t.id not in stored and t.id not in new:
+                new[t.id] = t
+                continue
+            same = new[t.id] if t.id in new else self._read(stored[t.id])
+            if same != t:
+                raise StoreConflict(self._numbers.path, "trajectory", t.id)
+            self.known += 1
+        return new
 
     def _stored(self, ids: Sequence[str]) -> dict[str, int]:
         sql = f"SELECT id, seq FROM trajectories WHERE fence = 0 AND id IN ({marks(len(ids))})"
@@ -100,10 +103,10 @@ def trajectory_facts(
     t = trajectory
     run, task = numbers.run(t.run), numbers.task(t.task)
     provenance = numbers.provenance((t.tokenizer, t.environment_version, t.reward_version), at)
-    entropy, logprob = t.mean_entropy, t.mean_logprob
+    entropy, logprob, sampled = t.mean_entropy, t.mean_logprob, t.sampled_count
     return (
         *(t.id, run, t.step, task, t.group, t.origin.value, t.policy_version, t.reward.value),
-        *(int(t.success), t.tokens.size, t.sampled_count, entropy, logprob, provenance),
-        *(len(frame), schema.row_crc((codec.checksum(frame), at))),
-        columns.pack(t, (task, run, provenance), len(frame), (entropy, logprob)),
+        *(int(t.success), t.tokens.size, sampled, entropy, logprob, provenance),
+        *(len(frame), schema.frame_crc(codec.checksum(frame), at)),
+        columns.pack(t, (task, run, provenance), (sampled, len(frame)), (entropy, logprob)),
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recollect.errors import StoreDamaged
 from recollect.store.records import PACK, Changes, Columns
@@ -25,25 +26,31 @@ assert _PACKER.size == PACK.itemsize
 _ORIGINS = {origin: position for position, origin in enumerate(Origin)}
 
 _LIVE = "fence = 0 AND status = 'live'"
-_SELECT = "SELECT seq, pack, uses, ifnull(last_use, -1), pinned, changed FROM trajectories"
+_SELECT = (
+    "SELECT seq, pack, uses, ifnull(last_use, -1), pinned, advantage, priority, ess, ratio, "
+    "changed FROM trajectories"
+)
 _BY_CHANGE = ("(changed, seq) > (?, ?)", "changed, seq")
 _LAST_SEQ = 2**62
+_SCORES = ("advantage", "priority", "ess", "ratio")
+_MOST = float(np.finfo(np.float32).max)
 
 
 def pack(
     trajectory: Trajectory,
     numbers: tuple[int, int, int],
-    size: int,
+    sizes: tuple[int, int],
     means: tuple[float | None, float | None],
 ) -> bytes:
     """Pack what the pool index keeps of a trajectory, as one PACK record.
 
-    `numbers` are those of its task, run and provenance, `means` its mean entropy and log-prob.
+    `numbers` are those of its task, run and provenance, `sizes` its sampled tokens and the
+    bytes of its frame, `means` its mean entropy and log-prob.
     """
     t = trajectory
     return _PACKER.pack(
         *(*numbers, t.step, -1 if t.policy_version is None else t.policy_version),
-        *(t.tokens.size, t.sampled_count, size, t.reward.value),
+        *(t.tokens.size, *sizes, t.reward.value),
         *(math.nan if mean is None else mean for mean in means),
         *(t.success, _ORIGINS[t.origin]),
     )
@@ -95,7 +102,7 @@ def _blocks(connection: sqlite3.Connection, path: Path, since: int | None) -> It
 
 
 def _columns(path: Path, rows: list[tuple[Any, ...]]) -> Columns:
-    seqs, packs, uses, last_uses, pinned, _ = zip(*sorted(rows), strict=True)
+    seqs, packs, uses, last_uses, pinned, *scores, _ = zip(*sorted(rows), strict=True)
     try:
         return Columns(
             seq=np.array(seqs, dtype=np.int64),
@@ -103,6 +110,12 @@ def _columns(path: Path, rows: list[tuple[Any, ...]]) -> Columns:
             uses=np.array(uses, dtype=np.int32),
             last_use=np.array(last_uses, dtype=np.int32),
             pinned=np.array(pinned, dtype=np.bool_),
+            **dict(zip(_SCORES, map(_floats, scores), strict=True)),
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise StoreDamaged(path, f"rows cannot be read ({error})") from error
+
+
+def _floats(values: Sequence[float | None]) -> NDArray[np.float32]:
+    """Turn None into NaN, and what float32 cannot hold into the largest number that it can."""
+    return np.clip(np.array(values, dtype=np.float64), -_MOST, _MOST).astype(np.float32)

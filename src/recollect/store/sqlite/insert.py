@@ -7,14 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from recollect.canonical import canonical_json, digest
 from recollect.errors import StoreConflict, UnknownId
-from recollect.ledger import NoteLink, Run
+from recollect.ledger import Mark, NoteLink, Run, Score, Use
 from recollect.store.records import Batch
 from recollect.store.sqlite import schema, state
 from recollect.store.sqlite.arrivals import Arrivals
 from recollect.store.sqlite.numbers import Numbers, next_number
+from recollect.store.sqlite.rows import chunks, marks
 from recollect.store.sqlite.schema import Table, row_crc
 from recollect.trajectory import Trajectory
-from recollect.types import LinkKind, Task
+from recollect.types import LinkKind, RunId, Task
+
+_CHUNK = 500  # ids per statement: far below SQLite's limit on bound values
 
 
 class Insertion:
@@ -88,7 +91,7 @@ class Insertion:
         )
 
     def _put_ledger(self, batch: Batch) -> None:
-        """Insert draws, uses and marks, then bring the rows they name up to date."""
+        """Insert draws, uses, scores and marks, then bring the rows they name up to date."""
         run, optional_run = self._numbers.run, self._numbers.optional_run
         self._put(
             schema.DRAWS,
@@ -107,8 +110,15 @@ class Insertion:
                 for u in batch.uses
             ],
         )
-        for use in batch.uses:
-            self._require_draw(run(use.run), use.step, use.slot, use.trajectory)
+        self._require_draws(batch.uses)
+        self._put(
+            schema.SCORES,
+            [
+                (run(s.run), s.step, s.trajectory, float(s.advantage), float(s.priority))
+                + (_real(s.ess), _real(s.ratio))
+                for s in batch.scores
+            ],
+        )
         self._put(
             schema.MARKS,
             [
@@ -116,9 +126,10 @@ class Insertion:
                 for m in batch.marks
             ],
         )
-        touched = [u.trajectory for u in batch.uses] + [m.trajectory for m in batch.marks]
-        self._require_trajectories({*touched, *(d.trajectory for d in batch.draws)})
-        state.refresh(self._connection, dict.fromkeys(touched), self._change)
+        records: list[Use | Score | Mark] = [*batch.uses, *batch.scores, *batch.marks]
+        touched = dict.fromkeys(record.trajectory for record in records)
+        self._require_trajectories([*touched, *(d.trajectory for d in batch.draws)])
+        state.refresh(self._connection, touched, self._change)
 
     def _put(self, table: Table, rows: Sequence[tuple[object, ...]]) -> None:
         """Insert rows; those stored already with the same facts are left, others refused."""
@@ -164,21 +175,26 @@ class Insertion:
             ],
         )
 
-    def _require_draw(self, run: int, step: int, slot: int, trajectory: str) -> None:
-        row = self._connection.execute(
-            "SELECT trajectory FROM draws WHERE run = ? AND step = ? AND slot = ? AND fence = 0",
-            [run, step, slot],
-        ).fetchone()
-        if row is None or row[0] != trajectory:
-            what = f"step {step} slot {slot} of {trajectory}"
-            hint = "A use applies a draw: commit the draw in the same batch or before."
-            raise UnknownId(self._numbers.path, "draw", what, hint)
+    def _require_draws(self, uses: Sequence[Use]) -> None:
+        sql = "SELECT slot, trajectory FROM draws WHERE run = ? AND step = ? AND fence = 0"
+        drawn: dict[tuple[RunId, int], dict[int, str]] = {}
+        for use in uses:
+            where = (use.run, use.step)
+            if where not in drawn:
+                key = [self._numbers.run(use.run), use.step]
+                drawn[where] = dict(self._connection.execute(sql, key).fetchall())
+            if drawn[where].get(use.slot) != use.trajectory:
+                what = f"step {use.step} slot {use.slot} of {use.trajectory}"
+                hint = "A use applies a draw: commit the draw in the same batch or before."
+                raise UnknownId(self._numbers.path, "draw", what, hint)
 
     def _require_trajectories(self, ids: Iterable[str]) -> None:
-        sql = "SELECT 1 FROM trajectories WHERE id = ? AND fence = 0"
-        for id_ in ids:
-            if self._connection.execute(sql, [id_]).fetchone() is None:
-                raise UnknownId(self._numbers.path, "trajectory", id_)
+        for chunk in chunks(dict.fromkeys(ids), _CHUNK):
+            sql = f"SELECT id FROM trajectories WHERE fence = 0 AND id IN ({marks(len(chunk))})"
+            found = {row[0] for row in self._connection.execute(sql, chunk)}
+            for id_ in chunk:
+                if id_ not in found:
+                    raise UnknownId(self._numbers.path, "trajectory", id_)
 
 
 def _real(value: float | None) -> float | None:

@@ -6,7 +6,19 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
+from recollect.ledger import (
+    Cursor,
+    Draw,
+    Event,
+    Group,
+    Mark,
+    Note,
+    NoteLink,
+    Run,
+    Score,
+    TaskState,
+    Use,
+)
 from recollect.store.records import Provenance
 from recollect.types import Action, GroupId, LinkKind, NoteId, RunId, Task, TaskKey, TrajectoryId
 
@@ -83,6 +95,15 @@ def uses(
     return [Use(RunId(r[0]), r[1], r[2], TrajectoryId(r[3]), *r[4:]) for r in found]
 
 
+def scores(
+    select: Select, run: RunId | None, step: int | None, trajectory: TrajectoryId | None
+) -> list[Score]:
+    """Read scores of a run, a step, a trajectory, or any combination, in order."""
+    columns = f"{_RUN_NAME}, step, trajectory, advantage, priority, ess, ratio"
+    found = _of_steps(select, "scores", columns, run, step, trajectory, within="number")
+    return [Score(RunId(r[0]), r[1], TrajectoryId(r[2]), *r[3:]) for r in found]
+
+
 def _of_steps(
     select: Select,
     table: str,
@@ -90,14 +111,17 @@ def _of_steps(
     run: RunId | None,
     step: int | None,
     trajectory: TrajectoryId | None,
+    within: str = "slot",
 ) -> list[tuple[Any, ...]]:
     conditions, values = ["fence = 0"], list[object]()
     for condition, value in ((_RUN, run), ("step = ?", step), ("trajectory = ?", trajectory)):
         if value is not None:
             conditions.append(condition)
             values.append(value)
-    sql = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY run, step, slot"
-    return select(sql, values)
+    where = " AND ".join(conditions)
+    return select(
+        f"SELECT {columns} FROM {table} WHERE {where} ORDER BY run, step, {within}", values
+    )
 
 
 def marks(select: Select, trajectory: TrajectoryId) -> list[Mark]:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.errors import AmbiguousId, CorruptFrame, CorruptRecord, StoreDamaged, UnknownId
-from recollect.ledger import Cursor, Draw, Event, Group, Mark, Note, NoteLink, Run, TaskState, Use
+from recollect.ledger import (
+    Cursor,
+    Draw,
+    Event,
+    Group,
+    Mark,
+    Note,
+    NoteLink,
+    Run,
+    Score,
+    TaskState,
+    Use,
+)
 from recollect.store import codec
 from recollect.store.records import Changes, Finding, Page, Provenance, Query, Row, Stats
 from recollect.store.sqlite import columns, ledger, person, rows, statistics, verify
@@ -64,7 +76,7 @@ class SqliteReader:
     def _read_frames(self, ids: Sequence[TrajectoryId], read: Callable[[str, bytes], T]) -> list[T]:
         found: dict[str, T] = {}
         corrupt: dict[str, str] = {}
-        for chunk in chunks(ids, _CHUNK):
+        for chunk in rows.chunks(ids, _CHUNK):
             for id_, frame in self._stored_frames(chunk):
                 try:
                     found[id_] = read(id_, frame)
@@ -136,7 +148,7 @@ class SqliteReader:
     def ids_of(self, seqs: Sequence[int]) -> list[TrajectoryId]:
         """Name rows of the pool index by their trajectory ids, in the order asked."""
         named: dict[int, str] = {}
-        for chunk in chunks([int(seq) for seq in seqs], _CHUNK):
+        for chunk in rows.chunks([int(seq) for seq in seqs], _CHUNK):
             sql = f"SELECT seq, id FROM trajectories WHERE seq IN ({rows.marks(len(chunk))})"
             named.update(self._all(sql, chunk))
         for seq in seqs:
@@ -202,6 +214,16 @@ class SqliteReader:
         """Uses in order, of a run, a step, a trajectory, or any combination."""
         with reading(self.path):
             return ledger.uses(self._all, run, step, trajectory)
+
+    def scores(
+        self,
+        run: RunId | None = None,
+        step: int | None = None,
+        trajectory: TrajectoryId | None = None,
+    ) -> list[Score]:
+        """Scores in order, of a run, a step, a trajectory, or any combination."""
+        with reading(self.path):
+            return ledger.scores(self._all, run, step, trajectory)
 
     def marks(self, trajectory: TrajectoryId) -> list[Mark]:
         """What happened to a row after it was written, oldest first."""
@@ -275,15 +297,3 @@ def _checked(id_: str, frame: bytes) -> bytes:
     if not codec.belongs(frame, id_):
         raise CorruptFrame("it is the frame of another trajectory")
     return frame
-
-
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a sequence into lists of at most `size`."""
-    block: list[T] = []
-    for item in items:
-        block.append(item)
-        if len(block) == size:
-            yield block
-            block = []
-    if block:
-        yield block

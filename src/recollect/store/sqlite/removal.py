@@ -11,6 +11,8 @@ from recollect.store.sqlite.numbers import next_number
 from recollect.store.sqlite.schema import FENCES, OF_A_STEP, row_crc
 from recollect.types import RunId, TrajectoryId
 
+_OF_A_ROW = ("uses", "scores", "marks")  # what the state of a row follows from
+
 
 def fence(
     connection: sqlite3.Connection,
@@ -25,9 +27,8 @@ def fence(
     fence_id = next_number(connection, FENCES.name)
     later = "run = ? AND step > ? AND fence = 0"
     touched = connection.execute(
-        f"SELECT trajectory FROM uses WHERE {later} UNION "
-        f"SELECT trajectory FROM marks WHERE {later}",
-        [number, after_step, number, after_step],
+        " UNION ".join(f"SELECT trajectory FROM {name} WHERE {later}" for name in _OF_A_ROW),
+        [number, after_step] * len(_OF_A_ROW),
     ).fetchall()
     for table in OF_A_STEP:
         connection.execute(
@@ -51,7 +52,7 @@ def contents(connection: sqlite3.Connection, fence_id: int) -> str:
     held: dict[str, list[int]] = {}
     tables = {table.name: "number" for table in OF_A_STEP}
     # The ledger no longer tells what state a fenced trajectory is in.
-    tables["trajectories"] = "seq, uses, last_use, status, pinned"
+    tables["trajectories"] = ", ".join(("seq", *state.State._fields))
     for table, columns in tables.items():
         sql = f"SELECT {columns} FROM {table} WHERE fence = ? ORDER BY 1"
         rows = connection.execute(sql, [fence_id]).fetchall()
@@ -90,8 +91,8 @@ def reclaim(
 ) -> Reclaimed:
     """Delete evicted rows with their marks, and everything fenced if asked.
 
-    The ledger of draws and uses stays: the story of a step outlives the bytes, and a row that
-    comes back later still has its uses counted.
+    The ledger of draws, uses and scores stays: the story of a step outlives the bytes, and a
+    row that comes back later still has its uses counted.
     """
     doomed = _evicted(connection, run, through_step)
     ids = [row[1] for row in doomed]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
+from recollect.canonical import canonical_json
 from recollect.store.records import Query, Row
 from recollect.types import Origin, Status
+
+T = TypeVar("T")
+_FEW = 500  # ids that are bound one by one; SQLite allows some 30,000 values in a statement
 
 SELECT_ROW = """
     SELECT t.seq, t.id, k.key, k.environment, k.domain, r.id, t.step, t.group_id, t.origin,
            t.policy_version, t.reward, t.success, t.tokens, t.sampled, t.entropy, t.logprob,
-           t.bytes, t.uses, t.last_use, t.status, t.pinned, t.fence, t.at
+           t.bytes, t.uses, t.last_use, t.advantage, t.priority, t.status, t.pinned, t.fence, t.at
     FROM trajectories t JOIN tasks k ON k.number = t.task JOIN runs r ON r.number = t.run"""
 COUNT_ROWS = """
     SELECT count(*)
@@ -58,14 +63,31 @@ def where(query: Query) -> tuple[str, list[object]]:
             clauses.append(condition)
             values.append(value.value if isinstance(value, Origin | Status) else value)
     if query.ids is not None:
-        clauses.append(f"t.id IN ({marks(len(query.ids))})")
-        values.extend(query.ids)
+        clause, bound = _among(query.ids)
+        clauses.append(clause)
+        values += bound
     return " WHERE " + " AND ".join(clauses), values
+
+
+def _among(ids: Sequence[str]) -> tuple[str, list[object]]:
+    """Return the condition that a row has one of these ids, however many they are."""
+    if len(ids) <= _FEW:
+        return f"t.id IN ({marks(len(ids))})", list(ids)
+    # SQLite's JSON ends a text at its first NUL, so that another id might match. None has one.
+    wanted = [id_ for id_ in ids if "\0" not in id_]
+    return "t.id IN (SELECT value FROM json_each(?))", [canonical_json(wanted)]
 
 
 def marks(count: int) -> str:
     """Return `count` placeholders."""
     return ",".join("?" * count)
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut a sequence into lists of at most `size`."""
+    rest = iter(items)
+    while block := list(islice(rest, size)):
+        yield block
 
 
 def to_row(values: tuple[Any, ...]) -> Row:

@@ -7,6 +7,7 @@ while they count, the number of a fence once their step was set aside.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from recollect.canonical import canonical_json
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the SQLite header: this file is ours
 SCHEMA = 1
+_FRAME = struct.Struct("<Id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ def row_crc(values: Sequence[object]) -> int:
     # SQLite forgets the sign of zero.
     signless = [0.0 if value == 0 and isinstance(value, float) else value for value in values]
     return int(google_crc32c.value(canonical_json(signless).encode("utf-8")))
+
+
+def frame_crc(frame: int, at: float) -> int:
+    """Checksum a frame's own checksum followed by `at`, as SQLite gives them back."""
+    return int(google_crc32c.value(_FRAME.pack(frame, at + 0.0)))  # -0.0 + 0.0 is 0.0
 
 
 def _facts(**columns: str) -> tuple[tuple[str, str], ...]:
@@ -100,6 +107,12 @@ USES = Table(
     + _facts(ess="REAL", clip_share="REAL", loss_share="REAL"),
     ("run", "step", "slot"),
 )
+SCORES = Table(
+    "scores",
+    _facts(run=_INT, step=_INT, trajectory=_TEXT, advantage=_REAL, priority=_REAL)
+    + _facts(ess="REAL", ratio="REAL"),
+    ("run", "step", "trajectory"),
+)
 MARKS = Table(
     "marks",
     _facts(trajectory=_TEXT, action=_TEXT, reason=_TEXT, run="INTEGER", step="INTEGER"),
@@ -135,13 +148,14 @@ FENCES = Table(
 )
 
 CHECKED = (
-    *(RUNS, TASKS, PROVENANCES, GROUPS, TASK_STATES, DRAWS, USES, MARKS, NOTES, LINKS, EVENTS),
-    *(CURSORS, FENCES),
+    *(RUNS, TASKS, PROVENANCES, GROUPS, TASK_STATES, DRAWS, USES, SCORES, MARKS, NOTES, LINKS),
+    *(EVENTS, CURSORS, FENCES),
 )
 OF_A_STEP = tuple(table for table in CHECKED if table.fenced)
 
 # The metadata of a trajectory repeats what its frame says (crc covers the frame's own and `at`),
-# plus state that follows from `uses` and `marks`. `pack` holds the numbers once more, as PACK.
+# plus state that follows from `uses`, `scores` and `marks`. `pack` holds the numbers once more,
+# as PACK.
 TRAJECTORY_FACTS = (
     *("id", "run", "step", "task", "group_id", "origin", "policy_version", "reward", "success"),
     *("tokens", "sampled", "entropy", "logprob", "provenance", "bytes", "crc", "pack"),
@@ -158,7 +172,8 @@ DDL_1 = (
         tokens INTEGER NOT NULL, sampled INTEGER NOT NULL, entropy REAL, logprob REAL,
         provenance INTEGER NOT NULL, bytes INTEGER NOT NULL, crc INTEGER NOT NULL,
         pack BLOB NOT NULL, uses INTEGER NOT NULL, last_use INTEGER,
-        status TEXT NOT NULL, pinned INTEGER NOT NULL, changed INTEGER NOT NULL,
+        status TEXT NOT NULL, pinned INTEGER NOT NULL, advantage REAL, priority REAL,
+        ess REAL, ratio REAL, changed INTEGER NOT NULL,
         at REAL NOT NULL, fence INTEGER NOT NULL DEFAULT 0)""",
     "CREATE UNIQUE INDEX trajectories_key ON trajectories (id) WHERE fence = 0",
     "CREATE INDEX trajectories_task ON trajectories (task)",
@@ -167,13 +182,15 @@ DDL_1 = (
     "CREATE TABLE payloads (seq INTEGER PRIMARY KEY, frame BLOB NOT NULL)",
     "CREATE INDEX draws_trajectory ON draws (trajectory)",
     "CREATE INDEX uses_trajectory ON uses (trajectory)",
+    # Its last entry for a trajectory is the newest score: the one that counts.
+    "CREATE INDEX scores_trajectory ON scores (trajectory, step) WHERE fence = 0",
     "CREATE INDEX links_trajectory ON links (trajectory)",
     # What a person queries with `pool sql`: names instead of numbers.
     """CREATE VIEW pool AS
         SELECT t.seq, t.id, k.environment, k.domain, k.id AS task, k.key AS task_key, k.split,
                k.level, r.id AS run, t.step, t.group_id, t.origin, t.policy_version, t.reward,
                t.success, t.tokens, t.sampled, t.entropy, t.logprob, t.bytes, t.uses, t.last_use,
-               t.status, t.pinned, t.at
+               t.status, t.pinned, t.advantage, t.priority, t.ess, t.ratio, t.at
         FROM trajectories t JOIN tasks k ON k.number = t.task JOIN runs r ON r.number = t.run
         WHERE t.fence = 0""",
 )

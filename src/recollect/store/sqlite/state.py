@@ -1,13 +1,16 @@
-"""What a row's marks and uses add up to. The writer keeps it, `verify` derives it again."""
+"""What a row's uses, scores and marks add up to. The writer keeps it, `verify` derives it again."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from recollect.canonical import canonical_json
+from recollect.store.sqlite.rows import chunks
 from recollect.types import Action, Status
 
+_BLOCK = 4096  # rows per statement: bounded memory, and few statements
 _STATUS_AFTER = {
     Action.EVICT: Status.EVICTED,
     Action.BAN: Status.BANNED,
@@ -18,12 +21,44 @@ _STATUS_AFTER = {
 
 
 class State(NamedTuple):
-    """The part of a row that changes after it was written."""
+    """The part of a row that changes after it was written; the fields name the columns.
+
+    `uses` counts uses and `last_use` is the step of the latest; `advantage` to `ratio` are
+    those of the newest score, None where there is none.
+    """
 
     uses: int
     last_use: int | None
     status: str
     pinned: int
+    advantage: float | None
+    priority: float | None
+    ess: float | None
+    ratio: float | None
+
+
+UNTOUCHED = State(0, None, Status.LIVE.value, 0, None, None, None, None)
+
+# Each reads the ledger of the rows whose ids are bound, as one JSON array. CROSS JOIN keeps
+# SQLite from walking all scores instead of looking one up per row.
+_WANTED = "(SELECT value FROM json_each(?))"
+_USES = (
+    "SELECT trajectory, count(*), max(step) FROM uses "
+    f"WHERE trajectory IN {_WANTED} AND fence = 0 GROUP BY trajectory"
+)
+_MARKS = (
+    "SELECT trajectory, action FROM marks "
+    f"WHERE trajectory IN {_WANTED} AND fence = 0 ORDER BY number"
+)
+_SCORES = (
+    "SELECT s.trajectory, s.advantage, s.priority, s.ess, s.ratio FROM json_each(?) w "
+    "CROSS JOIN scores s ON s.number = (SELECT n.number FROM scores n WHERE n.trajectory = w.value "
+    "AND n.fence = 0 ORDER BY n.step DESC, n.number DESC LIMIT 1)"
+)
+_UPDATE = (
+    f"UPDATE trajectories SET {', '.join(f'{name} = ?' for name in State._fields)}, changed = ? "
+    "WHERE id = ? AND fence = 0"
+)
 
 
 def after_marks(actions: Iterable[Action]) -> tuple[Status, bool]:
@@ -36,16 +71,22 @@ def after_marks(actions: Iterable[Action]) -> tuple[Status, bool]:
     return status, pinned
 
 
-def derive(connection: sqlite3.Connection, trajectory: str) -> State:
-    """Work out a row's state from the ledger."""
-    uses, last_use = connection.execute(
-        "SELECT count(*), max(step) FROM uses WHERE trajectory = ? AND fence = 0", [trajectory]
-    ).fetchone()
-    actions = connection.execute(
-        "SELECT action FROM marks WHERE trajectory = ? AND fence = 0 ORDER BY number", [trajectory]
-    )
-    status, pinned = after_marks(_action(row[0]) for row in actions)
-    return State(uses, last_use, status.value, int(pinned))
+def derive(connection: sqlite3.Connection, trajectories: Iterable[str]) -> dict[str, State]:
+    """Work out the states of rows from the ledger, with three statements for all of them."""
+    ids = list(trajectories)
+    wanted = [canonical_json(ids)]
+    uses = {row[0]: row[1:] for row in connection.execute(_USES, wanted)}
+    scores = {row[0]: row[1:] for row in connection.execute(_SCORES, wanted)}
+    actions: dict[str, list[Action]] = {}
+    for id_, action in connection.execute(_MARKS, wanted):
+        actions.setdefault(id_, []).append(_action(action))
+    states: dict[str, State] = {}
+    for id_ in ids:
+        status, pinned = after_marks(actions.get(id_, ()))
+        count, last = uses.get(id_, UNTOUCHED[:2])
+        score: Any = scores.get(id_, UNTOUCHED[4:])
+        states[id_] = State(count, last, status.value, int(pinned), *score)
+    return states
 
 
 def _action(stored: str) -> Action:
@@ -69,8 +110,7 @@ def is_evicted_without(
 
 def refresh(connection: sqlite3.Connection, trajectories: Iterable[str], change: int) -> None:
     """Bring live rows up to date with the ledger after it changed."""
-    connection.executemany(
-        "UPDATE trajectories SET uses = ?, last_use = ?, status = ?, pinned = ?, changed = ? "
-        "WHERE id = ? AND fence = 0",
-        [(*derive(connection, id_), change, id_) for id_ in trajectories],
-    )
+    for block in chunks(trajectories, _BLOCK):
+        states = derive(connection, block)
+        rows = ((*found, change, id_) for id_, found in states.items())
+        connection.executemany(_UPDATE, rows)

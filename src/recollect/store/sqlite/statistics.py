@@ -15,6 +15,16 @@ _DOMAINS = """
     WHERE t.fence = 0 AND t.status = 'live' GROUP BY k.domain ORDER BY k.domain"""
 
 
+def _journal(connection: sqlite3.Connection) -> str:
+    """Name the journal that the writer uses, whoever asks.
+
+    The file only tells WAL from a rollback journal; of those each connection has its own idea,
+    and a reader's is SQLite's default. Our writers use TRUNCATE or refuse to open.
+    """
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return "wal" if mode == "wal" else "truncate"
+
+
 def stats(connection: sqlite3.Connection, path: Path) -> Stats:
     """Count everything that has a name."""
 
@@ -28,7 +38,7 @@ def stats(connection: sqlite3.Connection, path: Path) -> Stats:
     return Stats(
         path=str(path),
         schema=schema_of(connection),
-        journal=str(connection.execute("PRAGMA journal_mode").fetchone()[0]),
+        journal=_journal(connection),
         file_bytes=path.stat().st_size,
         trajectories=number("SELECT count(*) FROM trajectories WHERE fence = 0"),
         payload_bytes=number("SELECT sum(bytes) FROM trajectories WHERE fence = 0"),

@@ -124,17 +124,18 @@ def _fences(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
 def _frames(connection: sqlite3.Connection, path: Path) -> tuple[str, Examine]:
     """How to walk trajectories: each repeats its frame, and its state follows from the ledger."""
     numbers = Numbers(connection, path)
-    names = ("seq", "fence", "at", "uses", "last_use", "status", "pinned", *TRAJECTORY_FACTS)
+    names = ("seq", "fence", "at", *state.State._fields, *TRAJECTORY_FACTS)
+    facts_from = len(names) - len(TRAJECTORY_FACTS)
     query = f"SELECT {', '.join(names)} FROM trajectories WHERE seq"
 
     def examine(row: tuple[Any, ...]) -> Finding | None:
-        seq, fence, at, *now = row[:7]
-        stored = row[7:]
+        seq, fence, at, *now = row[:facts_from]
+        stored = row[facts_from:]
         id_ = TrajectoryId(stored[0]) if isinstance(stored[0], str) else None
         try:
             problem = _compare(connection, seq, stored, numbers, at)
-            if not problem and not fence and state.derive(connection, str(id_)) != tuple(now):
-                problem = "its uses or status differ from the ledger"
+            if not problem and not fence and _derived(connection, str(id_)) != tuple(now):
+                problem = "its uses, score or status differ from the ledger"
         except _UNREADABLE as error:
             problem = getattr(error, "problem", str(error))
         # A fenced row shares its id with the one that took its place, which is not to blame.
@@ -145,6 +146,10 @@ def _frames(connection: sqlite3.Connection, path: Path) -> tuple[str, Examine]:
         )
 
     return query, examine
+
+
+def _derived(connection: sqlite3.Connection, id_: str) -> state.State:
+    return state.derive(connection, [id_])[id_]
 
 
 def _compare(

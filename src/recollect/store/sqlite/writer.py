@@ -112,7 +112,7 @@ class SqliteStore(SqliteReader):
         return Receipt(added, known, change)
 
     def fence(self, run: RunId, after_step: int, reason: str) -> Fence:
-        """Set aside everything the run wrote for later steps, undoing their uses and marks."""
+        """Set aside everything the run wrote for later steps, undoing uses, scores and marks."""
         check_text("fence.reason", reason)
         with reading(self.path), self._transaction() as change:
             number = self._numbers.run(run)
