@@ -13,6 +13,7 @@ from recollect.compare.statistics import Floats
 from recollect.telemetry.reading import RunMetrics
 
 _QUANTILE = re.compile(r"(?P<stem>.+?)[_/](?P<part>p\d+|min|mean|median|max)\Z")
+_FEW = 4  # tags that still fit a title
 _MEMBER = re.compile(r"(?P<stem>.+?)(/(?P<part>[^/]+)|_(?P<digit>\d[\d.]*))\Z")
 
 
@@ -40,6 +41,14 @@ class Band:
     low: Floats
     high: Floats
     tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Metrics that are drawn into one picture, each with the tag that tells it apart."""
+
+    title: str
+    members: tuple[tuple[str, str], ...]
 
 
 def make_band(label: str, place: int, threads: Sequence[Thread], tag: str = "") -> Band | None:
@@ -75,24 +84,29 @@ def metric_band(
     return make_band(label, place, threads, tag)
 
 
-def metric_panels(names: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """Sort metrics into panels: by panel's name, each metric with its tag.
+def metric_panels(names: Sequence[str]) -> list[Panel]:
+    """Sort metrics into panels, in the order of their first members.
 
-    `age_p50`, `age_p99` and `age_max` share the panel `age`; `bucket/0.25` and `bucket/0.5`
-    share `bucket`. A metric that is alone in its family has a panel of its own name.
+    `age_p50`, `age_p99` and `age_max` share a panel, and so do `bucket/0.25` and `bucket/0.5`.
+    A metric without relatives has a panel of its own; so has `ratio` beside `ratio_max`, which
+    may measure something else.
     """
-    families: dict[str, list[tuple[str, str]]] = {}
+    families: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for name in names:
-        match = _QUANTILE.match(name) or _MEMBER.match(name)
-        stem = match["stem"] if match and "/" in match["stem"] else name
-        tag = name[len(stem) + 1 :] if stem != name else ""
-        families.setdefault(stem, []).append((name, tag))
-    panels: dict[str, list[tuple[str, str]]] = {}
-    for stem, members in families.items():
+        quantile, member = _QUANTILE.match(name), _MEMBER.match(name)
+        match = quantile or (member if member and "/" in member["stem"] else None)
+        stem = match["stem"] if match else name
+        kind = "quantile" if quantile else "member" if match else "alone"
+        families.setdefault((stem, kind), []).append((name, name[len(stem) + 1 :]))
+    panels = []
+    for (stem, _), members in families.items():
         if len(members) == 1:
-            panels[members[0][0]] = [(members[0][0], "")]
-        else:
-            panels[stem] = members
+            name = members[0][0]
+            panels.append(Panel(name, ((name, ""),)))
+            continue
+        tags = ", ".join(tag for _, tag in members)
+        title = f"{stem} ({tags})" if len(members) <= _FEW else stem
+        panels.append(Panel(title, tuple(members)))
     return panels
 
 

@@ -50,7 +50,7 @@ pre { background: var(--card); border: 1px solid var(--rule); border-radius: 10p
   padding: .8rem 1rem; overflow-x: auto; font: .86rem/1.5 ui-monospace, Menlo, Consolas, monospace;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 ul { padding-left: 1.2rem; max-width: 82ch; } li { margin: .3rem 0; }
-.legend span { margin-right: 1.2rem; white-space: nowrap; }
+.legend > span { margin-right: 1.4rem; white-space: nowrap; }
 svg { display: block; width: 100%; height: auto; }
 svg text { font-size: 12px; fill: var(--soft); } svg text.tag { font-size: 11px; }
 svg .grid { stroke: var(--grid); } svg .axis { stroke: var(--soft); stroke-opacity: .6; }

@@ -12,7 +12,7 @@ import numpy as np
 from recollect.telemetry.reading import RunMetrics, read_metrics
 from recollect.telemetry.scores import pool
 
-REPLAY_RATIO = "replay/ratio"  # mean over the steps, where it is logged
+REPLAY_RATIO = "replay/ratio"  # counts from the run's beginning, so the last one is the run's
 _NAN = float("nan")
 
 
@@ -104,8 +104,8 @@ def read_curve(path: Path, arm: str, seed: int, *, diverged: bool = False) -> Ru
     rollouts, seconds = used[max(used)]
     ratios = run.series(REPLAY_RATIO).values
     known = ratios[np.isfinite(ratios)]
-    average = float(known.mean()) if len(known) else None
-    return RunCurve(arm, seed, path, tuple(points), rollouts, seconds, average, diverged)
+    ratio = float(known[-1]) if len(known) else None
+    return RunCurve(arm, seed, path, tuple(points), rollouts, seconds, ratio, diverged)
 
 
 def common_span(curves: Sequence[RunCurve]) -> Span:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
 from recollect.compare.arms import differences
-from recollect.compare.bands import Band, metric_band, metric_panels, success_band
+from recollect.compare.bands import Band, Panel, metric_band, metric_panels, success_band
 from recollect.compare.document import versions
 from recollect.compare.look import COLOURS, STYLE
 from recollect.compare.measures import Reach
@@ -19,7 +19,7 @@ from recollect.compare.study import Study
 from recollect.compare.svg import Dot, line_chart, pairs_chart
 from recollect.compare.tables import TextTable, arm_table, run_table, tuning_table
 from recollect.compare.verdict import verdict
-from recollect.telemetry.names import find_metric
+from recollect.telemetry.names import METRICS, find_metric
 from recollect.telemetry.reading import read_metrics
 
 FILE_NAME = "report.html"
@@ -95,7 +95,10 @@ def _cards(study: Study) -> str:
 def _card(title: str, value: Estimate, spell: Spell, unit: str) -> str:
     point = "undefined" if value.point is None else escape(spell(value.point)) + unit
     bounds = interval(value, spell).strip("[]").replace(", ", " to ")
-    below = f"95% interval {bounds}" if bounds else "no interval from one seed"
+    if value.point is None:
+        below = "too many runs never got there"
+    else:
+        below = f"95% interval {bounds}" if bounds else "no interval from one seed"
     return (
         f'<div class="card"><small>{escape(title)}</small><b>{point}</b>'
         f"<small>{escape(below)}</small></div>"
@@ -174,30 +177,42 @@ def _replay(study: Study) -> str:
         )
         for place, result in enumerate(study.arms)
     ]
-    names = sorted({n for _, _, runs in logged for _, run in runs for n in run.names()})
-    panels = metric_panels([name for name in names if name.startswith(_ROOM)])
+    names = {n for _, _, runs in logged for _, run in runs for n in run.names()}
     figures = []
-    for panel, members in panels.items():
+    for panel in metric_panels(_in_order(name for name in names if name.startswith(_ROOM))):
         made = [
             metric_band(label, place, runs, name, tag)
-            for name, tag in members
+            for name, tag in panel.members
             for label, place, runs in logged
         ]
-        bands = [band for band in made if band is not None]
-        figures.append(_panel(panel, members[0][0], bands))
+        figures.append(_panel(panel, [band for band in made if band is not None]))
     if not any(figures):
         return ""
     return f'<h2>Replay</h2><div class="charts">{"".join(figures)}</div>'
 
 
-def _panel(panel: str, member: str, bands: Sequence[Band]) -> str:
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Sort names as the table of metrics does; what it does not know comes last."""
+    order = {metric.name: place for place, metric in enumerate(METRICS)}
+
+    def place(name: str) -> tuple[int, str]:
+        metric = find_metric(name)
+        return (len(order) if metric is None else order[metric.name], name)
+
+    return sorted(names, key=place)
+
+
+def _panel(panel: Panel, bands: Sequence[Band]) -> str:
     if not bands:
         return ""
-    metric = find_metric(panel) or find_metric(member)
-    unit = metric.unit if metric is not None else ""
+    metrics = [(tag, find_metric(name)) for name, tag in panel.members]
+    texts = {tag: metric.text for tag, metric in metrics if metric is not None}
+    unit = next((metric.unit for _, metric in metrics if metric is not None), "")
     percent = unit == "share" and all(b.low.min() >= 0 and b.high.max() <= 1 for b in bands)
-    chart = line_chart(bands, x="training step", y=unit or panel, percent=percent)
-    return _figure(panel.removeprefix(_ROOM), metric.text if metric is not None else "", chart)
+    chart = line_chart(bands, x="training step", y=unit or panel.title, percent=percent)
+    same = len(set(texts.values())) == 1 and len(texts) == len(metrics)
+    words = next(iter(texts.values())) if same else " ".join(f"{t}: {w}" for t, w in texts.items())
+    return _figure(panel.title.removeprefix(_ROOM), words, chart)
 
 
 def _figure(title: str, words: str, chart: str) -> str:
@@ -211,8 +226,8 @@ def _tuning(study: Study) -> str:
     parts = [
         "<h2>Tuning</h2>",
         f'<p class="soft">Every arm tried the same grid on seeds {seeds(study.tuning_seeds)}, '
-        "which are not those of the comparison. Chosen: the largest area under held-out success over "
-        "generated rollouts, mean of the tuning seeds.</p>",
+        "which are not those of the comparison. Chosen: the largest area under held-out success "
+        "over generated rollouts, mean of the tuning seeds.</p>",
     ]
     for result in study.arms:
         tuned = result.tuned

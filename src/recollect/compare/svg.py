@@ -12,27 +12,39 @@ from recollect.compare.statistics import Floats
 
 WIDTH, HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 18, 12, 42
+_TAGS = 58  # room on the right for what is written at the ends of lines
+_WIDE = 50  # from smallest to largest: so far apart, ratios are drawn and not differences
 _FEW = 25  # so few points are marked, to show where somebody measured
 _DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to places on the picture; `percent` writes shares as percent."""
+    """From values to places on the picture.
+
+    `percent` writes shares as percent. `log` puts equal ratios at equal distances.
+    """
 
     low: float
     high: float
     start: float
     end: float
     percent: bool = False
+    log: bool = False
 
     def at(self, value: float) -> float:
         """Place a value."""
-        share = (value - self.low) / (self.high - self.low)
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, wanted: int) -> list[float]:
         """Round numbers within the scale, about as many as wanted."""
+        if self.log:
+            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+            return [10.0**power for power in range(first, last + 1)]
         step = nice_step(self.high - self.low, wanted)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -48,10 +60,10 @@ class Scale:
 
 
 def nice_step(width: float, wanted: int) -> float:
-    """Find the step of 1, 2 or 5 times a power of ten that divides a width into about so many."""
+    """Divide a width into about so many steps of 1, 2, 2.5 or 5 times a power of ten."""
     rough = width / max(1, wanted)
     power = 10.0 ** math.floor(math.log10(rough))
-    return next(power * by for by in (1, 2, 5, 10) if power * by >= rough * 0.999)
+    return next(power * by for by in (1, 2, 2.5, 5, 10) if power * by >= rough * 0.999)
 
 
 def line_chart(
@@ -63,7 +75,9 @@ def line_chart(
     """
     if not bands:
         return ""
-    across = _scale([t.x for b in bands for t in b.threads], _LEFT, WIDTH - _RIGHT, from_zero=True)
+    tags = list(dict.fromkeys(band.tag for band in bands))
+    right = WIDTH - (_RIGHT if tags == [""] else _TAGS)
+    across = _scale([t.x for b in bands for t in b.threads], _LEFT, right, from_zero=True)
     if percent:
         up = Scale(0.0, 1.0, HEIGHT - _BOTTOM, _TOP, percent=True)
     else:
@@ -72,8 +86,7 @@ def line_chart(
     if target is not None:
         place = up.at(target)
         parts.append(_line(_LEFT, place, WIDTH - _RIGHT, place, "target"))
-        parts.append(_text(WIDTH - _RIGHT, place - 5, "target", "note", "end"))
-    tags = list(dict.fromkeys(band.tag for band in bands))
+        parts.append(_text(_LEFT + 5, place - 5, "target", "note", "start"))
     for band in bands:
         parts += _band(band, across, up, _DASHES[tags.index(band.tag) % len(_DASHES)])
     parts += _tags(bands, across, up)
@@ -102,11 +115,14 @@ def pairs_chart(rows: Sequence[tuple[str, Sequence[Dot]]], *, x: str) -> str:
         parts.append(_text(across.at(tick), height - _BOTTOM + 16, label, "tick", "middle"))
     parts.append(_text((_LEFT + WIDTH) / 2, height - 6, x, "name", "middle"))
     for row, (label, dots) in enumerate(rows):
-        up = _TOP + 30 * row + 15
+        up = _TOP + 30 * row + 15.0
         parts.append(_text(_LEFT, up + 4, label, "tick", "end"))
         places = [across.at(dot.value) for dot in dots]
         parts.append(_line(min(places), up, max(places), up, "tie"))
-        parts += [_dot(dot, across.at(dot.value), up) for dot in dots]
+        apart = 8.0 if len(dots) < 4 else 24.0 / len(dots)  # or one dot would hide another
+        first = up - apart * (len(dots) - 1) / 2
+        for number, (dot, place) in enumerate(zip(dots, places, strict=True)):
+            parts.append(_dot(dot, place, first + apart * number))
     return _picture(parts, height, f"{x}, by seed")
 
 
@@ -123,6 +139,8 @@ def _dot(dot: Dot, x: float, up: float) -> str:
 def _scale(values: Sequence[Floats], start: float, end: float, *, from_zero: bool = False) -> Scale:
     low = min(float(part.min()) for part in values)
     high = max(float(part.max()) for part in values)
+    if not from_zero and 0 < _WIDE * low < high:
+        return Scale(low / 1.2, high * 1.2, start, end, log=True)
     if from_zero or 0 < low < 0.5 * high:
         low = min(0.0, low)
     if low == high:
@@ -155,7 +173,7 @@ def _band(band: Band, across: Scale, up: Scale, dash: str) -> list[str]:
         top = _points(band.x, band.high, across, up)
         bottom = _points(band.x[::-1], band.low[::-1], across, up)
         parts.append(f'<polygon class="area {colour}" points="{top} {bottom}"/>')
-        for thread in band.threads:
+        for thread in band.threads if not band.tag else ():
             parts.append(_polyline(thread.x, thread.y, across, up, f"thread {colour}"))
     style = f' stroke-dasharray="{dash}"' if dash else ""
     parts.append(_polyline(band.x, band.mean, across, up, f"mean {colour}", style))
@@ -170,21 +188,16 @@ def _band(band: Band, across: Scale, up: Scale, dash: str) -> list[str]:
 
 
 def _tags(bands: Sequence[Band], across: Scale, up: Scale) -> list[str]:
-    """Write tags at the ends of lines, pushed apart where they would cover each other."""
-    ends = (
-        sorted(
-            (up.at(float(band.mean[-1])), across.at(float(band.x[-1])), band)
-            for band in bands
-            if band.tag and len(band.x)
-        )
-        if all(band.tag for band in bands)
-        else []
-    )
+    """Write tags behind the ends of lines, pushed apart where they would cover each other."""
+    ends = [
+        (up.at(float(band.mean[-1])), across.at(float(band.x[-1])), band)
+        for band in bands
+        if band.tag and len(band.x)
+    ]
     parts, lowest = [], -math.inf
-    for y, x, band in ends:
-        place = max(y - 4, lowest + 11)
-        lowest = place
-        parts.append(_text(x - 2, place, band.tag, f"tag c{band.place}", "end"))
+    for y, x, band in sorted(ends, key=lambda end: end[0]):
+        lowest = max(y + 4, lowest + 12)
+        parts.append(_text(x + 6, lowest, band.tag[:8], f"tag c{band.place}", "start"))
     return parts
 
 
