@@ -127,7 +127,13 @@ def _cost_ratio(
 ) -> CostRatio:
     return CostRatio(
         ratio(baseline, test, median, f"medians of {name}"),
-        ratio(baseline, test, restricted_mean(horizon), f"restricted means of {name}"),
+        ratio(
+            baseline,
+            test,
+            restricted_mean(horizon),
+            f"restricted means of {name}",
+            of_means=True,
+        ),
         horizon,
         signs(test, baseline, smaller_is_better=True),
     )

@@ -36,7 +36,7 @@ def study_document(study: Study) -> dict[str, Json]:
         "jobs": study.jobs,
         "span": _plain(study.span),
         "interval": {
-            "kind": "percentile bootstrap over seeds, pairs kept",
+            "kind": "percentile bootstrap over seeds, pairs kept; expanded for means",
             "confidence": CONFIDENCE,
             "resamples": RESAMPLES,
         },

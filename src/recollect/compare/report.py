@@ -265,8 +265,8 @@ def _notes(study: Study) -> str:
         f"{span.first:,.0f} to {span.last:,.0f}, which every run has measured, divided by the "
         "width.",
         f"<b>Intervals</b> are bootstrap percentiles ({RESAMPLES:,} resamples of seeds, pairs kept "
-        "together). With few seeds they are too narrow rather than too wide: look at the seeds "
-        "themselves, and at how many of them agree.",
+        "together; for means, which few seeds make too narrow, with expanded tails). Five seeds "
+        "are few: look at the seeds themselves too, and at how many of them agree.",
     ]
     return f"<ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>"
 

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from recollect.compare.arms import (
+    REPLAY,
+    TWIN,
+    Arm,
+    arm_config,
+    check_arms,
+    differences,
+    divide,
+    parse_arm,
+)
+from recollect.errors import BadComparison, BadConfig
+
+
+def test_an_arm_of_your_own() -> None:
+    arm = parse_arm("fast=train.learning_rate=1e-3, train.epochs=4")
+    assert arm == Arm("fast", ("train.learning_rate=1e-3", "train.epochs=4"))
+    assert parse_arm("plain=") == Arm("plain")
+
+
+def test_commas_within_brackets_and_quotes_divide_nothing() -> None:
+    assert parse_arm("a=replay.modes=[mix,repair],run.name='x,y'").settings == (
+        "replay.modes=[mix,repair]",
+        "run.name='x,y'",
+    )
+    assert divide("{a: 1, b: [2, 3]},c") == ["{a: 1, b: [2, 3]}", "c"]
+
+
+@pytest.mark.parametrize("text", ["fast", "=x=1", "a/b=", "../up=", "tuning=", "fast=epochs"])
+def test_what_is_no_arm(text: str) -> None:
+    with pytest.raises(BadComparison):
+        parse_arm(text)
+
+
+def test_the_configuration_of_a_run() -> None:
+    arm = Arm("a", ("train.epochs=2",))
+    config = arm_config("demo", ["train.epochs=4", "store.path=x.db", "run.steps=3"], arm, 7)
+    assert (config.train.epochs, config.run.steps, config.run.seed) == (2, 3, 7)
+    assert config.store.path is None  # every run has a store of its own
+    other = arm_config("demo", ["run.steps=3"], Arm("b"), 8)
+    assert [change.key for change in differences(config, other)] == ["train.epochs"]
+
+
+def test_the_twin_is_the_configuration_without_replay() -> None:
+    settings = ["replay.modes=[buffer]"]
+    check_arms("demo", settings, [REPLAY, TWIN])
+    one, other = (arm_config("demo", settings, arm, 0) for arm in (REPLAY, TWIN))
+    (change,) = differences(one, other)
+    assert (change.key, change.before, change.after) == ("replay.modes", "[buffer]", "[]")
+
+
+def test_a_configuration_that_replays_nothing_is_its_own_twin() -> None:
+    with pytest.raises(BadComparison, match=r"its own twin.*replay\.modes"):
+        check_arms("demo", [], [REPLAY, TWIN])
+
+
+def test_arms_that_cannot_be_compared() -> None:
+    with pytest.raises(BadComparison, match="one arm"):
+        check_arms("demo", [], [Arm("a")])
+    with pytest.raises(BadComparison, match="same name"):
+        check_arms("demo", [], [Arm("a"), Arm("A", ("train.epochs=2",))])
+    with pytest.raises(BadComparison, match="same settings"):
+        check_arms("demo", ["train.epochs=2"], [Arm("a", ("train.epochs=2",)), Arm("b")])
+    with pytest.raises(BadComparison, match="never evaluates"):
+        check_arms("demo", ["eval.every=0"], [Arm("a", ("train.epochs=2",)), Arm("b")])
+    with pytest.raises(BadConfig):
+        check_arms("demo", [], [Arm("a", ("train.epoch=2",)), Arm("b")])
