@@ -1,0 +1,117 @@
+"""The verdict must never claim more than the figures do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from recollect.compare.arms import Arm, arm_config
+from recollect.compare.comparison import compare, summarise_arm
+from recollect.compare.measures import Measures, Span
+from recollect.compare.statistics import Estimate
+from recollect.compare.study import ArmResult, Study
+from recollect.compare.tuning import Trial, Tuned
+from recollect.compare.verdict import conclusion, verdict
+
+from .samples import run
+
+Costs = Sequence[float | None]
+
+
+def study(
+    replay: Costs,
+    twin: Costs,
+    finals: tuple[Sequence[float], Sequence[float]] | None = None,
+    tuned: Tuned | None = None,
+) -> Study:
+    span = Span(0, 100, 100)
+
+    def arm(name: str, costs: Costs, ends: Sequence[float]) -> tuple[Measures, ...]:
+        pairs = zip(costs, ends, strict=True)
+        return tuple(run(name, seed, cost, end) for seed, (cost, end) in enumerate(pairs))
+
+    same = [0.9] * len(replay)
+    first, second = finals or (same, same)
+    rows = [arm("replay", replay, first), arm("twin", twin, second)]
+    config = arm_config("demo", [], Arm("x"), 0)
+    results = tuple(
+        ArmResult(Arm(runs[0].arm), config, (), runs, summarise_arm(runs), tuned) for runs in rows
+    )
+    seeds = tuple(range(len(replay)))
+    tuning_seeds = (1000, 1001) if tuned else ()
+    found = (compare(rows[0], rows[1], span),)
+    return Study(
+        Path(), "demo", (), seeds, tuning_seeds, 0.8, 1, "command", span, results, found
+    )  # fmt: skip
+
+
+def test_a_clear_gain() -> None:
+    text = verdict(study([10, 12, 11, 10, 13], [20, 25, 22, 21, 26]))
+    assert "twin needed 2.00 times the generated rollouts that replay needed" in text
+    assert "better in 5 of 5 seeds" in text
+    assert "No clear difference in final success" in text
+    assert "neither was tuned" in text
+
+
+def test_a_clear_loss() -> None:
+    text = verdict(study([20, 25, 22, 21, 26], [10, 12, 11, 10, 13]))
+    assert "replay needed more generated rollouts than twin" in text
+    assert "took longer" in text
+
+
+def test_an_interval_around_1_is_no_difference() -> None:
+    text = verdict(study([10, 30, 11, 40, 13], [12, 20, 22, 21, 26]))
+    assert "No clear difference in the generated rollouts" in text
+    assert "times the generated" not in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_few_seeds_conclude_nothing_however_large_the_gain(count: int) -> None:
+    finals = ([0.9] * count, [0.1] * count)
+    text = verdict(study([1] * count, [90] * count, finals))
+    assert "too little to conclude anything" in text
+    assert "No clear difference in the generated rollouts" in text
+    assert "No clear difference in final success" in text
+
+
+def test_a_baseline_that_never_got_there() -> None:
+    text = verdict(study([10, 12, 11, 10, 13], [None] * 5))
+    assert "twin needed at least" in text
+    assert "∞" in text
+
+
+def test_where_neither_got_there_nothing_is_said_of_rollouts() -> None:
+    text = verdict(study([None] * 4 + [10], [None] * 5))
+    assert "cannot be said: 1 of 5 seeds of replay and 0 of 5 seeds of twin" in text
+    assert "training time" not in text
+
+
+def test_a_target_below_the_start() -> None:
+    assert "choose a higher target" in verdict(study([0] * 5, [0] * 5))
+
+
+def test_success_at_the_end() -> None:
+    high, low = [0.9, 0.92, 0.91, 0.95, 0.9], [0.8, 0.81, 0.85, 0.82, 0.8]
+    same = [10.0] * 5
+    assert "replay ended with higher success" in verdict(study(same, same, (high, low)))
+    assert "replay ended with lower success" in verdict(study(same, same, (low, high)))
+
+
+def test_tuned_arms_say_how_and_where_the_grid_ended() -> None:
+    trial = Trial(("train.epochs=4",), (0.5, 0.6), 0)
+    tuned = Tuned("x", (trial, trial), trial, ("train.epochs=4",))
+    text = verdict(study([10] * 5, [20] * 5, tuned=tuned))
+    assert "the best of 2 settings, tuned on seeds 1000, 1001" in text
+    assert "edge of the grid" in text
+    assert "neither was tuned" not in text
+
+
+def test_conclusions() -> None:
+    clear, touching = Estimate(2.0, 1.5, 3.0, 0.0), Estimate(2.0, 1.0, 3.0, 0.0)
+    assert conclusion(clear, 1.0, 5) == "more"
+    assert conclusion(clear, 1.0, 4) == "unclear"
+    assert conclusion(clear, 4.0, 5) == "less"
+    assert conclusion(touching, 1.0, 5) == "unclear"
+    assert conclusion(Estimate(None, 0.0, 3.0, 0.5), 1.0, 5) == "undefined"
