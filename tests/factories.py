@@ -167,7 +167,7 @@ class FakeRun:
             task_states=[self._state(step, task, rng) for task in tasks.values()],
             draws=draws,
             uses=[self._use(draw, rng) for draw in draws if draw.slot % 3 < 2],
-            scores=self._scores(step, variant),
+            scores=self._scores(step, variant, draws),
             marks=self._marks(step, rng),
             notes=[self._note(step, variant)],
             links=[
@@ -252,10 +252,10 @@ class FakeRun:
             loss_share=-0.0,
         )
 
-    def _scores(self, step: int, variant: int) -> list[Score]:
+    def _scores(self, step: int, variant: int, draws: list[Draw]) -> list[Score]:
         """Score the fresh rows of a step and those that it drew, measured or not."""
         rng = np.random.default_rng([self.seed, step, variant, 8])
-        drawn = [self._earlier(step, rng) for _ in range(2)] if step else []
+        drawn = [draw.trajectory for draw in draws]
         return [
             Score(
                 run=self.id,

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from factories import FakeRun
-from recollect.ledger import Cursor, Draw, Event, Mark, Note, Run, Use
+from recollect.ledger import Cursor, Draw, Event, Mark, Note, Run, Score, Use
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query
 from recollect.trajectory import Trajectory
 from recollect.types import Action, RunId, Status, Task, TrajectoryId
 
 RUN = RunId("life")
-_OF_A_STEP = ("draws", "uses", "marks", "notes", "events", "cursors")
+_OF_A_STEP = ("draws", "uses", "scores", "marks", "notes", "events", "cursors")
 _STATUS = {
     Action.EVICT: Status.EVICTED,
     Action.BAN: Status.BANNED,
@@ -55,6 +55,7 @@ class Truth:
     rows: list[Trajectory] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -95,6 +96,11 @@ class Truth:
                     pinned = mark.action is Action.PIN
         return status, pinned
 
+    def score(self, id_: TrajectoryId) -> tuple[float | None, float | None]:
+        """Advantage and priority of a row: those of its newest score."""
+        scores = [(s.advantage, s.priority) for s in self.scores if s.trajectory == id_]
+        return scores[-1] if scores else (None, None)
+
     def differs_from(self, store: StoreReader) -> str:
         """Say in which way a store is not true; empty when it is."""
         listed = store.rows(Query(status=None), limit=10_000).rows
@@ -109,6 +115,8 @@ class Truth:
             uses = [use for use in self.uses if use.trajectory == row.id]
             if (row.status, row.pinned) != self.state(row.id) or row.uses != len(uses):
                 return f"the state of {row.id} is wrong"
+            if (row.advantage, row.priority) != self.score(row.id):
+                return f"the score of {row.id} is wrong"
         for stored, meant in zip(store.get(ids), self.rows, strict=True):
             if stored != meant:
                 return f"trajectory {meant.id} differs from what was written"
@@ -116,6 +124,7 @@ class Truth:
         pairs: list[tuple[str, object, object]] = [
             ("draws", store.draws(), sorted(self.draws, **order)),
             ("uses", store.uses(), sorted(self.uses, **order)),
+            ("scores", store.scores(), self.scores),
             ("notes", store.notes(), self.notes),
             ("events", store.events(RUN), self.events),
             ("cursor", store.cursor(RUN), self.cursors[-1] if self.cursors else None),
@@ -158,6 +167,7 @@ def _possible(batch: Batch, known: set[TrajectoryId]) -> Batch:
         batch,
         draws=[draw for draw in batch.draws if draw.trajectory in known],
         uses=[use for use in batch.uses if use.trajectory in known],
+        scores=[score for score in batch.scores if score.trajectory in known],
         marks=[mark for mark in batch.marks if mark.trajectory in known],
     )
 
