@@ -119,8 +119,7 @@ def run_jobs(
                 if interrupts.signal is not None or crew.failed:
                     crew.stop()
                 crew.fill(parallel)
-                crew.look()
-                if crew.at_work:
+                if not crew.look() and crew.at_work:
                     time.sleep(pause)
     finally:
         crew.kill()
@@ -152,7 +151,9 @@ class _Crew:
             job = self._waiting.pop(0)
             self._running.append((job, self._launch(job.path)))
 
-    def look(self) -> None:
+    def look(self) -> bool:
+        """See who has ended; tell whether anybody has."""
+        before = len(self._running)
         for job, worker in list(self._running):
             code = worker.poll()
             if code is None:
@@ -163,6 +164,7 @@ class _Crew:
             elif not self._stopped:
                 self.failed.append(_failure(job, code))
         self._report(None)
+        return len(self._running) < before
 
     def stop(self) -> None:
         """Start nothing more, and ask those at work, once, to save and leave."""
