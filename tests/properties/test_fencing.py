@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from factories import FakeRun, person_mark
 from logical import logical_dump
 from memory import folder_in_memory
-from recollect.ledger import Draw, Mark, Use
+from recollect.ledger import Draw, Mark, Score, Use
 from recollect.store import open_store
 from recollect.store.records import Batch
 from recollect.store.sqlite import SqliteStore
@@ -88,13 +88,15 @@ class Fencing(RuleBasedStateMachine):
     @precondition(lambda self: self.next > 0)
     @rule(action=ACTIONS, row=st.integers(0, 2), used=st.booleans())
     def the_fenced_run_reaches_for_a_steady_row(self, action: Action, row: int, used: bool) -> None:
-        """A draw, a use and a mark of the run that is set back, on a row that stays."""
+        """A draw, a use, a score and a mark of the run that is set back, on a row that stays."""
         step, id_ = self.next - 1, self.steady_row(row)
         self.slots += 1
         draw = Draw(FENCED.id, step, self.slots, id_, GroupId("g"), 1, 0.5, "borrowed")
         uses = [Use(FENCED.id, step, self.slots, id_, ess=0.5)] if used else []
+        # The same again when the rule meets the same row in the same step.
+        scores = [Score(FENCED.id, step, id_, step - 1.5, row, ess=0.5)] if used else []
         mark = Mark(id_, action, "borrowed", FENCED.id, step)
-        self.write(Batch(draws=[draw], uses=uses, marks=[mark]), step)
+        self.write(Batch(draws=[draw], uses=uses, scores=scores, marks=[mark]), step)
 
     @precondition(lambda self: self.next > 0)
     @rule(back=st.integers(0, 3), data=st.data())
