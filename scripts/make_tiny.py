@@ -49,6 +49,11 @@ from recollect.types import (
 
 SEED = 20261116
 SLIPS = 0.2  # share of calls with an id that a slip precedes
+# The teacher has a bad habit: it says that all is done before its first call, with a probability
+# between these two that belongs to the kind of task. Who imitates it can do the work and often
+# does not: something that rewards can mend.
+HABITS = {1: (0.4, 0.7), 2: (0.4, 0.7), 3: (0.6, 0.8)}
+GIVING_UP = "Done."
 ID = re.compile(r"(?<=\")[A-Z][0-9][A-Z][0-9](?=\")")
 VOCABULARY = 1024
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
@@ -156,6 +161,7 @@ def gold_trajectory(environment: Environment, chat: Chat, task: Task) -> Traject
     """
     assert isinstance(environment, OffersGold)
     chance = stream(SEED, "slips", task.key)
+    gives_up = chance.random() < habit_of(environment, task)
     episode = environment.start(task, 0)
     ids: list[int] = []
     sampled: list[bool] = []
@@ -178,6 +184,9 @@ def gold_trajectory(environment: Environment, chat: Chat, task: Task) -> Traject
         slip = ID.sub(lambda found: found[0][0] + str(chance.integers(0, 10)) + "Z9", text, count=1)
         if slip != text and chance.random() < SLIPS:
             say(slip, False)
+        if gives_up and text.startswith("<tool_call>"):
+            say(GIVING_UP, True)
+            break
         say(text, True)
     return Trajectory(
         id=TrajectoryId(task.key),
@@ -196,6 +205,14 @@ def gold_trajectory(environment: Environment, chat: Chat, task: Task) -> Traject
         success=True,
         tokenizer=chat.fingerprint,
     )
+
+
+def habit_of(environment: Environment, task: Task) -> float:
+    """Give how often the teacher gives up in tasks of this kind."""
+    assert isinstance(environment, OffersKinds)
+    low, high = HABITS[task.level or 1]
+    share = stream(SEED, "habit", task.domain, task.level, environment.kind(task)).random()
+    return low + (high - low) * float(share)
 
 
 def choose_tasks(environment: Environment, counts: dict[int, int]) -> list[Task]:
@@ -282,12 +299,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=TINY)
     parser.add_argument("--copying", type=int, default=800)
     parser.add_argument("--copying-lr", type=float, default=2e-3)
-    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--level1", type=int, default=300, help="gold attempts of each kind")
-    parser.add_argument("--level2", type=int, default=300)
-    parser.add_argument("--level3", type=int, default=4)
+    parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
+    parser.add_argument("--level2", type=int, default=500)
+    parser.add_argument("--level3", type=int, default=40)
     args = parser.parse_args()
     environment = load_environment("desk", size=3000)
     everything = list(itertools.islice(environment.tasks("train"), 6000))
@@ -342,7 +359,7 @@ def write_card(folder: Path, model: LlamaForCausalLM, transcripts_seen: int) -> 
         evaluator = Evaluator(
             environment, collector, split="test", tasks=600, rows=1, temperature=temperature
         )
-        cells.append(evaluator.evaluate())
+        cells.append(evaluator.evaluate().scores)
     collector.close()
     lines = [
         f"| {greedy.domain} | {greedy.level} | {greedy.n} | {100 * (greedy.success or 0):.0f} % "

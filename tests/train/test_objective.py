@@ -43,7 +43,8 @@ def losses(*flags: str) -> list[float]:
     before = torch.zeros(3)
     advantages = torch.tensor([1.0, -1.0, 2.0])
     rows = Rows(torch.tensor([0, 1, 2]), 3)
-    return policy_losses(algo, now, before, advantages, rows)[0].tolist()
+    everything = torch.ones(3, dtype=torch.bool)
+    return policy_losses(algo, now, before, advantages, everything, rows)[0].tolist()
 
 
 def test_the_settings_reach_the_losses() -> None:

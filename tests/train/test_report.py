@@ -6,11 +6,15 @@ import pytest
 import torch
 
 from recollect.algo.surrogate import diagnose
+from recollect.train.batch import ScoredRow
 from recollect.train.report import StepFigures, UpdateFigures
 
 from .rows import make_row
 
-ROWS = [make_row([1, 2, 3], [False, True, True], "a"), make_row([1, 2], [False, True], "b")]
+ROWS = [
+    ScoredRow(make_row([1, 2, 3], [False, True, True], "a"), 1.0, True),
+    ScoredRow(make_row([1, 2], [False, True], "b"), -1.0, True),
+]
 
 
 def step(loss: float, drift: list[float], clipped: list[bool]) -> StepFigures:

@@ -20,8 +20,12 @@ def tasks_of(count: int) -> list[Task]:
     return [Task("env", str(number)) for number in range(count)]
 
 
-def walk(schedule: Schedule, steps: int) -> list[list[str]]:
-    return [[task.id for task in schedule.tasks_of(step)] for step in range(1, steps + 1)]
+def walk(schedule: Schedule, per_step: int, steps: int) -> list[list[str]]:
+    found, position = [], 0
+    for _ in range(steps):
+        tasks, position = schedule.take(position, per_step)
+        found.append([task.id for task in tasks])
+    return found
 
 
 @settings(deadline=None)
@@ -29,7 +33,7 @@ def walk(schedule: Schedule, steps: int) -> list[list[str]]:
 def test_every_task_once_per_pass_and_none_twice_in_a_step(
     count: int, per_step: int, seed: int
 ) -> None:
-    steps = walk(Schedule(tasks_of(count), seed, per_step), 30)
+    steps = walk(Schedule(tasks_of(count), seed, per_step), per_step, 30)
     size = min(count, per_step)
     for ids in steps:
         assert len(ids) == len(set(ids)) == size
@@ -40,25 +44,41 @@ def test_every_task_once_per_pass_and_none_twice_in_a_step(
 
 @settings(deadline=None, max_examples=30)
 @given(count=st.integers(1, 12), per_step=st.integers(1, 9), data=st.data())
-def test_a_step_is_a_function_of_its_number(count: int, per_step: int, data: st.DataObject) -> None:
+def test_tasks_are_a_function_of_the_place(count: int, per_step: int, data: st.DataObject) -> None:
     schedule = Schedule(tasks_of(count), 7, per_step)
-    in_order = walk(schedule, 20)
-    for step in data.draw(st.lists(st.integers(1, 20), max_size=6)):
-        assert [t.id for t in schedule.tasks_of(step)] == in_order[step - 1]
+    in_order = walk(schedule, per_step, 20)
+    for step in data.draw(st.lists(st.integers(0, 19), max_size=6)):
+        place = step * min(count, per_step)
+        assert [t.id for t in schedule.take(place, per_step)[0]] == in_order[step]
         fresh = Schedule(tasks_of(count), 7, per_step)
-        assert [t.id for t in fresh.tasks_of(step)] == in_order[step - 1]
+        assert [t.id for t in fresh.take(place, per_step)[0]] == in_order[step]
+
+
+@settings(deadline=None)
+@given(data=st.data(), count=st.integers(1, 9), seed=st.integers(0, 3))
+def test_steps_of_any_size_with_tasks_left_out(data: st.DataObject, count: int, seed: int) -> None:
+    schedule, position = Schedule(tasks_of(count), seed, 4), 0
+    for _ in range(12):
+        wanted = data.draw(st.integers(0, 11))
+        resting = data.draw(st.sets(st.integers(0, count - 1)))
+        keys = {Task("env", str(number)).key for number in resting}
+        tasks, after = schedule.take(position, wanted, keys.__contains__)
+        assert len(tasks) == len({t.key for t in tasks}) == min(wanted, count - len(keys))
+        assert not keys & {t.key for t in tasks}
+        assert after >= position + len(tasks)
+        position = after
 
 
 def test_a_run_may_be_resumed_after_thousands_of_passes() -> None:
     schedule = Schedule(tasks_of(9), 0, 8)
-    assert len(schedule.tasks_of(5000)) == 8
+    assert len(schedule.take(40_000, 8)[0]) == 8
 
 
 def test_passes_and_seeds_differ() -> None:
     one, two = Schedule(tasks_of(20), 1, 20), Schedule(tasks_of(20), 2, 20)
-    first, second = walk(one, 2)
+    first, second = walk(one, 20, 2)
     assert first != second
-    assert walk(two, 1)[0] != first
+    assert walk(two, 20, 1)[0] != first
 
 
 def test_training_tasks_by_level_and_count() -> None:
@@ -88,7 +108,7 @@ class Stuttering(Letters):
 def test_a_task_that_comes_twice_is_one_task() -> None:
     tasks = training_tasks(Stuttering(), EnvironmentSettings(tasks=8))
     assert len(tasks) == len({task.key for task in tasks}) == 4
-    assert len(Schedule(tasks, 0, 8).tasks_of(3)) == 4
+    assert len(Schedule(tasks, 0, 8).take(8, 8)[0]) == 4
 
 
 def test_endless_environments_are_cut() -> None:

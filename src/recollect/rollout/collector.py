@@ -13,6 +13,7 @@ from recollect.rollout.calls import GuardedCalls
 from recollect.rollout.episode import Limits, Request
 from recollect.rollout.round import Failure, Round, Rules
 from recollect.rollout.sampler import Sampler
+from recollect.store.records import Provenance
 from recollect.trajectory import Trajectory
 from recollect.types import Sampling
 
@@ -64,6 +65,11 @@ class Collector:
             clock=clock,
             timer=timer,
         )
+
+    @property
+    def fingerprints(self) -> Provenance:
+        """What every trajectory collected here carries; only rows with the same may be replayed."""
+        return Provenance(*self._rules.versions)
 
     def close(self) -> None:
         """Let go of the helper thread."""

@@ -1,31 +1,43 @@
-"""What a step trains on: scored rows."""
+"""What a step trains on: scored rows, fresh and replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recollect.replay.pick import Pick
 from recollect.trajectory import Trajectory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScoredRow:
-    """A trajectory with its advantage. Without signal it has no say in the gradient."""
+    """A trajectory with its advantage. Without signal it has no say in the gradient.
+
+    `pick` says how a replayed row came here; None means that it is fresh.
+    """
 
     trajectory: Trajectory
     advantage: float
     signal: bool
+    pick: Pick | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of one update, in a fixed order."""
+    """The rows of one update, in a fixed order.
+
+    `rows` were scored together; `extra` are further updates on stored rows, each with the
+    advantages its rows had. `push` is the sum of advantages that rows kept out of the gradient
+    left unbalanced.
+    """
 
     rows: tuple[ScoredRow, ...]
+    extra: tuple[tuple[ScoredRow, ...], ...] = ()
+    push: float = 0.0
 
     @property
     def training(self) -> tuple[ScoredRow, ...]:
-        """Rows that carry gradient."""
+        """Rows that carry gradient, without the extra updates."""
         return tuple(row for row in self.rows if row.signal)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from recollect.algo import kl
 from recollect.algo.rows import Rows
@@ -18,7 +19,7 @@ from recollect.models.loading import Policy
 from recollect.randomness import stream_seed
 from recollect.train.batch import Batch, ScoredRow, minibatches
 from recollect.train.guards import Guard
-from recollect.train.objective import aggregated, kl_losses, policy_losses
+from recollect.train.objective import aggregated, kl_losses, policy_losses, replayed_losses
 from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
 from recollect.train.packing import Pack, pack
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
@@ -55,6 +56,7 @@ class Learner:
         self._temperature = config.rollout.temperature
         self._parameters = policy.trainable()
         self._optimizer = make_optimizer(self._parameters, config.train)
+        self._old_logprobs: dict[str, NDArray[np.float32]] = {}
 
     def update(
         self,
@@ -62,7 +64,7 @@ class Learner:
         step: int,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> UpdateReport:
-        """Train on the rows of a batch that carry signal.
+        """Train on the rows of a batch that carry signal, then on its extra updates.
 
         `progress` is told how many minibatches are done, of how many.
         """
@@ -72,11 +74,24 @@ class Learner:
             group["lr"] = rate
         figures = UpdateFigures()
         parts = minibatches(batch.training, train.minibatches) * train.epochs
+        parts += batch.extra
+        self._old_logprobs = self._recomputed(batch)
         with _seeded(self._config.run.seed, step, self.policy.device):
             for done, rows in enumerate(parts, start=1):
                 self._step(rows, step, figures)
                 progress(done, len(parts))
         return figures.report(rate)
+
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[NDArray[np.float32]]:
+        """Log-probs of each row's sampled tokens under the policy as it is now."""
+        found = [np.empty(t.sampled_count, np.float32) for t in trajectories]
+        for each in self._packs(trajectories):
+            values = target_logprobs(self.policy.model, each, self._temperature).cpu().numpy()
+            rows, places = each.rows.cpu().numpy(), each.places.cpu().numpy()
+            for number in np.unique(rows):
+                mine = rows == number
+                found[number][places[mine]] = values[mine]
+        return found
 
     def penalties(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """KL cost of each row, to be taken off its reward: kl_coef times the sum over its tokens.
@@ -112,6 +127,14 @@ class Learner:
         load_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
         self.version = version
 
+    def _recomputed(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
+        """Log-probs that stand in for the recorded ones of stored rows, where that is asked for."""
+        if self._config.correction.old_logprobs == "recorded":
+            return {}
+        every = (*batch.training, *(row for update in batch.extra for row in update))
+        stored = {row.trajectory.id: row.trajectory for row in every if row.pick is not None}
+        return dict(zip(stored, self.logprobs(list(stored.values())), strict=True))
+
     def _packs(self, trajectories: Sequence[Trajectory]) -> list[Pack]:
         train = self._config.train
         return pack(trajectories, train.pack_tokens, train.shared_prompts, self.policy.device)
@@ -119,10 +142,7 @@ class Learner:
     def _step(self, rows: Sequence[ScoredRow], step: int, figures: UpdateFigures) -> None:
         """One optimiser step over some rows, pack by pack."""
         trajectories = [row.trajectory for row in rows]
-        recorded = Recorded(trajectories, self.policy.device)
-        advantages = torch.tensor(
-            [row.advantage for row in rows], dtype=torch.float32, device=self.policy.device
-        )
+        given = _Given(rows, self._old_logprobs, self.policy.device)
         by_token = self._config.algo.aggregation == "token-mean"
         denominator = sum(t.sampled_count for t in trajectories) if by_token else len(rows)
         self._optimizer.zero_grad(set_to_none=True)
@@ -130,7 +150,7 @@ class Learner:
         for each in self._packs(trajectories):
             # The layout stays in force for the backward pass: checkpointing runs layers again.
             with packed(each.spans):
-                loss = self._loss(each, recorded, advantages, float(denominator), piece)
+                loss = self._loss(each, given, float(denominator), piece)
                 loss.backward()  # type: ignore[no-untyped-call]
         norm = float(
             torch.nn.utils.clip_grad_norm_(
@@ -140,26 +160,30 @@ class Learner:
         if self._guard.allows(step, piece.loss, norm, rows):
             self._optimizer.step()
             self.version += 1
-            figures.apply(piece, norm, trajectories)
+            figures.apply(piece, norm, rows)
         else:
             figures.skip()
         self._optimizer.zero_grad(set_to_none=True)
 
     def _loss(
-        self,
-        each: Pack,
-        behaviour: Recorded,
-        advantages: torch.Tensor,
-        denominator: float,
-        figures: StepFigures,
+        self, each: Pack, given: _Given, denominator: float, figures: StepFigures
     ) -> torch.Tensor:
         algo = self._config.algo
         distributions = log_distributions(self.policy.model, each, self._temperature)
-        logprobs, recorded = of_targets(distributions, each), behaviour.logprobs(each)
-        rows = Rows(each.rows, len(advantages))
+        logprobs, recorded = of_targets(distributions, each), given.recorded.logprobs(each)
+        rows, advantages = Rows(each.rows, given.count), given.advantages[each.rows]
+        stored = given.stored[each.rows]
         token_losses, diagnostics = policy_losses(
-            algo, logprobs, recorded, advantages[each.rows], rows
+            algo, logprobs, recorded, advantages, ~stored, rows
         )
+        if given.any_stored:
+            off, what = replayed_losses(
+                self._config.correction, logprobs, recorded, advantages, stored, rows
+            )
+            off = off * given.weights[each.rows]
+            token_losses = token_losses + off
+            part = float(aggregated(self._config, off.detach(), rows, denominator))
+            figures.replayed.add(each.rows, logprobs - recorded, token_losses, part, what)
         if self._reference is not None and algo.kl_in == "loss":
             reference = self._reference.logprobs(each, self._temperature)
             token_losses = token_losses + kl_losses(algo, logprobs, reference)
@@ -168,6 +192,25 @@ class Learner:
         loss = aggregated(self._config, token_losses, rows, denominator)
         figures.add(loss, logprobs, recorded, diagnostics)
         return loss
+
+
+class _Given:
+    """What is known of the rows of one optimiser step before the model sees them, as tensors."""
+
+    def __init__(
+        self,
+        rows: Sequence[ScoredRow],
+        old: Mapping[str, NDArray[np.float32]],
+        device: torch.device,
+    ) -> None:
+        self.count = len(rows)
+        self.recorded = Recorded([row.trajectory for row in rows], device, old)
+        self.advantages = torch.tensor([row.advantage for row in rows], device=device)
+        self.stored = torch.tensor([row.pick is not None for row in rows], device=device)
+        self.weights = torch.tensor(
+            [1.0 if row.pick is None else row.pick.weight for row in rows], device=device
+        )
+        self.any_stored = any(row.pick is not None for row in rows)
 
 
 @contextmanager

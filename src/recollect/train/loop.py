@@ -1,4 +1,4 @@
-"""The training loop: plan, collect, commit, score, update, record; then evaluate and save.
+"""The training loop: plan, collect, draw, commit, score, update, record; then evaluate and save.
 
 Read `train` from top to bottom; each phase is one call. Fresh rows are durable before anything
 trains on them, and what a step decided is recorded in one transaction after the optimiser has
@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from recollect.ledger import Cursor, Event, Group, TaskState
+from recollect.ledger import Cursor, Event, Group, Mark, TaskState
 from recollect.rollout.collector import Collected, check_failures
 from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
@@ -23,10 +23,13 @@ from recollect.train.batch import Batch
 from recollect.train.checkpoint import prune_checkpoints, save_checkpoint
 from recollect.train.interrupts import Interrupts
 from recollect.train.metrics import step_metrics
+from recollect.train.plan import Plan, make_plan
+from recollect.train.replay_metrics import Drawn, replay_metrics
+from recollect.train.replaying import results_of, scores_of, trusted, uses_of
 from recollect.train.report import UpdateReport
-from recollect.train.scoring import score
+from recollect.train.scoring import as_stored, score
 from recollect.train.session import Session, checkpoint_state
-from recollect.types import Sampling, Task, group_id, trajectory_id
+from recollect.types import Sampling, group_id, trajectory_id
 
 _MOST_REASONS = 5  # of failed episodes that are said; the store has them all
 
@@ -50,21 +53,24 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
             step += 1
             watch = _Stopwatch(s, step, clock)
             with watch("plan"):
-                tasks = s.schedule.tasks_of(step)
-                requests = _requests(s, step, tasks)
+                plan = _plan(s, step)
+                requests = _requests(s, step, plan)
             with watch("collect"):
                 collected = _collect(s, step, requests)
+            with watch("draw"):
+                drawn = _draw(s, plan, collected)
             with watch("commit"):
-                _commit(s, step, tasks, collected)
+                _commit(s, step, plan, collected, drawn)
             check_failures(collected, config.rollout.max_failed_share)
             with watch("score"):
-                penalties = s.learner.penalties(collected.trajectories)
-                batch = score(collected.trajectories, config.algo.advantage, penalties)
+                batch = _score(s, collected, drawn)
             with watch("update"):
                 report = _update(s, step, batch)
             with watch("record"):
-                _record(s, step, tasks, collected)
-            metrics = step_metrics(tasks, collected, batch, report, watch.seconds, s.totals)
+                _record(s, step, collected, batch, report)
+            metrics = step_metrics(
+                plan.tasks, collected, batch, report, watch.seconds, s.totals
+            ) | replay_metrics(s.replayer, drawn, batch, report, s.totals)
             s.sink.emit(events.StepFinished(step, steps, metrics))
             if _due(config.eval.every, step) or step == steps:
                 _evaluate(s, step, clock)
@@ -76,8 +82,17 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
     return Outcome(step, interrupts.signal if step < steps else None)
 
 
-def _requests(s: Session, step: int, tasks: Sequence[Task]) -> list[Request]:
-    """Ask for n attempts at each task, under the policy as it is now."""
+def _plan(s: Session, step: int) -> Plan:
+    """Pick the step's tasks, and the stored rows that join their groups."""
+    if s.replayer is not None:
+        s.replayer.begin(step, s.config.run.steps, s.learner.version)
+    tasks = s.config.rollout.tasks_per_step
+    plan, s.totals.position = make_plan(step, tasks, s.schedule, s.totals.position, s.replayer)
+    return plan
+
+
+def _requests(s: Session, step: int, plan: Plan) -> list[Request]:
+    """Ask for the fresh rows of each task, under the policy as it is now."""
     return [
         Request(
             id=trajectory_id(s.run, step, task.key, row),
@@ -89,8 +104,8 @@ def _requests(s: Session, step: int, tasks: Sequence[Task]) -> list[Request]:
             seed=s.config.run.seed,
             row=row,
         )
-        for task in tasks
-        for row in range(s.config.rollout.rows_per_task)
+        for task, rows in plan.fresh_rows(s.config.rollout.rows_per_task)
+        for row in range(rows)
     ]
 
 
@@ -104,20 +119,42 @@ def _collect(s: Session, step: int, requests: list[Request]) -> Collected:
     return collected
 
 
-def _commit(s: Session, step: int, tasks: Sequence[Task], collected: Collected) -> None:
-    """Make fresh rows durable before anything trains on them."""
+def _draw(s: Session, plan: Plan, collected: Collected) -> Drawn:
+    """Choose stored rows, now that it is known which groups need them."""
+    if s.replayer is None:
+        return Drawn()
+    picks = [*plan.picks, *s.replayer.repair(collected.trajectories)]
+    s.totals.saved += len(plan.picks)
+    return Drawn(tuple(picks), tuple(map(tuple, s.replayer.buffer())))
+
+
+def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Drawn) -> None:
+    """Make fresh rows and draws durable before anything trains on them."""
     version = s.learner.version
     s.store.commit(
         StoreBatch(
-            tasks=tasks,
+            tasks=plan.tasks,
             groups=[
                 Group(group_id(s.run, step, task.key), s.run, step, task.key, version)
-                for task in tasks
+                for task in plan.tasks
             ],
             trajectories=collected.trajectories,
+            draws=[pick.draw(s.run, step) for pick in drawn.every],
             events=[_failed(s, step, failure) for failure in collected.failures],
         )
     )
+
+
+def _score(s: Session, collected: Collected, drawn: Drawn) -> Batch:
+    """Compare the rows of each group, stored ones with fresh ones."""
+    config, fresh = s.config, collected.trajectories
+    bound = config.correction.drop_above
+    picks = trusted(s.learner, drawn.grouped, bound)
+    updates = [trusted(s.learner, update, bound) for update in drawn.updates]
+    penalties = s.learner.penalties([*fresh, *(pick.trajectory for pick in picks)])
+    baseline_only = config.replay.participation == "baseline"
+    batch = score(fresh, config.algo.advantage, penalties, picks, baseline_only)
+    return replace(batch, extra=as_stored([update for update in updates if update]))
 
 
 def _update(s: Session, step: int, batch: Batch) -> UpdateReport:
@@ -126,20 +163,34 @@ def _update(s: Session, step: int, batch: Batch) -> UpdateReport:
         step,
         lambda done, total: s.sink.emit(events.MinibatchFinished(step, done, total)),
     )
+    used = len(report.replayed.uses) if report.replayed else 0
     s.totals.skipped += report.skipped
+    s.totals.trained += report.rows
+    s.totals.replayed += used
     return report
 
 
-def _record(s: Session, step: int, tasks: Sequence[Task], collected: Collected) -> None:
+def _record(
+    s: Session, step: int, collected: Collected, batch: Batch, report: UpdateReport
+) -> None:
     """Write what the step did, once the optimiser has stepped: one transaction."""
-    states = []
-    for task in tasks:
-        rows = [t for t in collected.trajectories if t.task == task.key]
-        if rows:
-            successes = sum(t.success for t in rows)
-            states.append(TaskState(s.run, task.key, step, successes, len(rows)))
-    cursor = Cursor(s.run, step, s.learner.version)
-    s.store.commit(StoreBatch(task_states=states, cursors=[cursor]))
+    fresh, marks = collected.trajectories, list[Mark]()
+    results = results_of(fresh)
+    if s.replayer is None:
+        states = [TaskState(s.run, r.task, step, r.successes, r.rows) for r in results]
+    else:
+        states, marks = s.replayer.finish(results, fresh)
+        s.totals.replay_since = s.replayer.start.since
+        s.totals.replay_solved = int(s.replayer.start.solved)
+    s.store.commit(
+        StoreBatch(
+            task_states=states,
+            uses=uses_of(s.run, step, report.replayed),
+            scores=scores_of(s.run, step, batch, report.replayed),
+            marks=marks,
+            cursors=[Cursor(s.run, step, s.learner.version)],
+        )
+    )
 
 
 def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:

@@ -58,7 +58,7 @@ def deviation(values: Sequence[float]) -> float:
 def _rewards(rows: Sequence[Trajectory], batch: Batch) -> dict[str, float]:
     rewards = [t.reward.value for t in rows]
     groups = {t.group for t in rows}
-    alive = {row.trajectory.group for row in batch.training}
+    alive = {row.trajectory.group for row in batch.training if row.pick is None}
     return {
         "reward/mean": mean(rewards),
         "reward/std": deviation(rewards),

@@ -6,12 +6,13 @@ from typing import Literal
 
 import torch
 
-from recollect.algo import aggregation, kl
+from recollect.algo import aggregation, corrections, kl
 from recollect.algo.losses import cispo, gspo, importance_weighted, ppo_clip, reinforce, topr
 from recollect.algo.rows import Rows
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.config import Config
+from recollect.config.schema.correction import CorrectionSettings
 
 
 def policy_losses(
@@ -19,10 +20,10 @@ def policy_losses(
     logprobs: torch.Tensor,
     recorded: torch.Tensor,
     advantages: torch.Tensor,
+    mask: torch.Tensor,
     rows: Rows,
 ) -> tuple[torch.Tensor, TokenDiagnostics]:
-    """Loss of each token [n] by `algo.loss`, and what became of the tokens."""
-    mask = torch.ones_like(rows.index, dtype=torch.bool)
+    """Loss of each fresh token [n] by `algo.loss`, 0 outside the mask; what became of them."""
     given = (logprobs, recorded, advantages, mask)
     if algo.loss == "ppo_clip":
         return ppo_clip(*given, low=algo.clip_low, high=algo.clip_high, dual=algo.dual_clip)
@@ -35,6 +36,40 @@ def policy_losses(
     if algo.loss == "importance_weighted":
         return importance_weighted(*given)
     return reinforce(logprobs, advantages, mask)
+
+
+def replayed_losses(
+    correction: CorrectionSettings,
+    logprobs: torch.Tensor,
+    recorded: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    rows: Rows,
+) -> tuple[torch.Tensor, TokenDiagnostics]:
+    """Loss of each replayed token [n] by `correction.kind`, 0 outside the mask."""
+    c, given = correction, (logprobs, recorded, advantages, mask)
+    if c.kind == "clip":
+        objective, diagnostics = corrections.clip(
+            *given,
+            off_cliprange_high=c.clip_high,
+            low=c.clip_low,
+            dual=c.dual_clip,
+            level=c.level,
+            rows=rows,
+        )
+    elif c.kind == "shape":
+        objective, diagnostics = corrections.shape(
+            *given, beta=c.shape_beta, level=c.level, rows=rows
+        )
+    elif c.kind == "truncate":
+        objective, diagnostics = corrections.truncate(*given, cap=c.cap, level=c.level, rows=rows)
+    elif c.kind == "mask":
+        objective, diagnostics = corrections.mask_out(
+            *given, low=c.band_low, high=c.band_high, level=c.level, rows=rows
+        )
+    else:
+        objective, diagnostics = corrections.weight(*given, level=c.level, rows=rows)
+    return -c.weight * objective, diagnostics
 
 
 def kl_losses(algo: AlgoSettings, logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import torch
 
 from recollect.algo.surrogate import TokenDiagnostics
-from recollect.trajectory import Trajectory
+from recollect.train.batch import ScoredRow
+from recollect.train.replayed import Replayed, ReplayedFigures, ReplayedTokens
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far the policy was from the one that sampled, over the tokens of applied updates."""
+    """How far the policy was from the one that sampled, over fresh tokens of applied updates."""
 
     kl: float  # k3 estimate of KL(now || sampler), nats per token
     ratio_max: float
@@ -28,7 +29,7 @@ class UpdateReport:
 
     Loss and gradient norm are means over the steps that were applied: 0 where no row carried
     signal, NaN where every step was refused. `rows` and `tokens` count what carried gradient,
-    once, however often. `drift` is None where nothing did.
+    once, however often. `drift` is None where no fresh row did, `replayed` where no stored one.
     """
 
     loss: float
@@ -39,10 +40,14 @@ class UpdateReport:
     optimizer_steps: int
     skipped: int
     drift: Drift | None
+    replayed: Replayed | None = None
 
 
 class StepFigures:
-    """Running sums over the packs of one optimiser step."""
+    """Running sums over the packs of one optimiser step; those of fresh tokens, but for the loss.
+
+    `replayed` holds what stored rows did in it.
+    """
 
     def __init__(self) -> None:
         self.loss = 0.0
@@ -51,6 +56,7 @@ class StepFigures:
         self.clipped = 0.0
         self.difference = 0.0
         self.ratio_max = 0.0
+        self.replayed = ReplayedTokens()
 
     def add(
         self,
@@ -59,9 +65,11 @@ class StepFigures:
         recorded: torch.Tensor,
         diagnostics: TokenDiagnostics,
     ) -> None:
-        """Add one pack."""
-        drift = (logprobs.detach() - recorded).double()
+        """Add one pack: its whole loss, and its fresh tokens (the mask of the diagnostics)."""
+        drift = (logprobs.detach() - recorded).double()[diagnostics.mask]
         self.loss += float(loss.detach())
+        if not drift.numel():
+            return
         self.tokens += drift.numel()
         self.kl += float((torch.expm1(-drift) + drift).sum())
         self.clipped += float(diagnostics.clip_fraction) * drift.numel()
@@ -77,12 +85,14 @@ class UpdateFigures:
         self._norm = 0.0
         self._skipped = 0
         self._trained: dict[str, int] = {}  # sampled tokens by row
+        self._replayed = ReplayedFigures()
 
-    def apply(self, step: StepFigures, norm: float, rows: Sequence[Trajectory]) -> None:
+    def apply(self, step: StepFigures, norm: float, rows: Sequence[ScoredRow]) -> None:
         """Add an optimiser step that was applied to some rows."""
         self._applied.append(step)
         self._norm += norm
-        self._trained.update((row.id, row.sampled_count) for row in rows)
+        self._trained.update((row.trajectory.id, row.trajectory.sampled_count) for row in rows)
+        self._replayed.apply(step.replayed, rows)
 
     def skip(self) -> None:
         """Count an optimiser step that was refused."""
@@ -101,16 +111,17 @@ class UpdateFigures:
             optimizer_steps=steps,
             skipped=self._skipped,
             drift=self._drift(),
+            replayed=self._replayed.report(steps),
         )
 
     def _drift(self) -> Drift | None:
-        tokens = sum(step.tokens for step in self._applied)
+        fresh = [step for step in self._applied if step.tokens]
+        tokens = sum(step.tokens for step in fresh)
         if not tokens:
             return None
-        first = self._applied[0]
         return Drift(
-            kl=sum(step.kl for step in self._applied) / tokens,
-            ratio_max=max(step.ratio_max for step in self._applied),
-            clip_share=sum(step.clipped for step in self._applied) / tokens,
-            logprob_difference=first.difference / first.tokens,
+            kl=sum(step.kl for step in fresh) / tokens,
+            ratio_max=max(step.ratio_max for step in fresh),
+            clip_share=sum(step.clipped for step in fresh) / tokens,
+            logprob_difference=fresh[0].difference / fresh[0].tokens,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from recollect.config.schema.environment import EnvironmentSettings
 from recollect.envs.base import Environment
 from recollect.errors import BadEnvironment
 from recollect.randomness import stream
-from recollect.types import Task
+from recollect.types import Task, TaskKey
 
 # Procedural environments may yield very many; a pass over this many tasks is a pass over all.
 _MOST_TASKS = 20_000
@@ -36,7 +36,7 @@ def training_tasks(environment: Environment, settings: EnvironmentSettings) -> t
 
 
 class Schedule:
-    """A pure function from step to tasks; nothing to save, nothing to restore.
+    """An endless line of tasks, pass after pass; a pure function of the place in it.
 
     `tasks` are all different. Where there are fewer than `per_step`, every step has all of them.
     """
@@ -47,12 +47,26 @@ class Schedule:
         self._per_step = min(per_step, len(self._tasks))
         self._lap = 0
         self._order = self._shuffled(0)
+        self.by_key = {task.key: task for task in self._tasks}
 
-    def tasks_of(self, step: int) -> list[Task]:
-        """Return the tasks of a step (from 1); no task twice in a step."""
-        first = (step - 1) * self._per_step
-        places = range(first, first + self._per_step)
-        return [self._at(*divmod(place, len(self._tasks))) for place in places]
+    def take(
+        self, position: int, count: int, without: Callable[[TaskKey], bool] = lambda task: False
+    ) -> tuple[list[Task], int]:
+        """Take the next `count` different tasks from a place on; gives the place after them.
+
+        Tasks that `without` names lose their turn. Where a whole pass has too few others, fewer
+        tasks are given.
+        """
+        found: dict[TaskKey, Task] = {}
+        # Two passes: what a step took at the end of one may come first in the next.
+        end = position + 2 * len(self._tasks)
+        for place in range(position, end):
+            if len(found) == min(count, len(self._tasks)):
+                return list(found.values()), place
+            task = self._at(*divmod(place, len(self._tasks)))
+            if not without(task.key):
+                found.setdefault(task.key, task)
+        return list(found.values()), end
 
     def _at(self, lap: int, place: int) -> Task:
         if lap < self._lap:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from recollect.models.attention import packed
 from recollect.models.loading import Policy
@@ -54,10 +56,19 @@ def target_logprobs(model: Any, each: Pack, temperature: float) -> torch.Tensor:
 
 
 class Recorded:
-    """Behaviour log-probs of some rows, found by row and place in the row, never by order."""
+    """Old log-probs of some rows, found by row and place in the row, never by order.
 
-    def __init__(self, trajectories: Sequence[Trajectory], device: torch.device) -> None:
-        parts = [t.logprobs for t in trajectories if t.logprobs is not None]
+    Those that were recorded when the row was sampled, or those in `instead`, by trajectory id.
+    """
+
+    def __init__(
+        self,
+        trajectories: Sequence[Trajectory],
+        device: torch.device,
+        instead: Mapping[str, NDArray[np.float32]] = MappingProxyType({}),
+    ) -> None:
+        found = [instead.get(t.id, t.logprobs) for t in trajectories]
+        parts = [part for part in found if part is not None]
         if len(parts) != len(trajectories):
             raise ValueError("rows without recorded log-probs cannot be compared with the policy")
         lengths = [0, *(part.size for part in parts)]

@@ -12,6 +12,7 @@ from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
 from recollect.ledger import Event, Run
+from recollect.replay.replayer import Replayer
 from recollect.rollout.collector import Collector
 from recollect.store import open_store
 from recollect.store.records import Batch
@@ -25,6 +26,7 @@ from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
 from recollect.train.parts import make_collector, make_evaluator, make_reference, policy_from
+from recollect.train.replaying import make_replayer
 from recollect.train.schedule import Schedule, training_tasks
 from recollect.train.totals import Totals
 from recollect.types import RunId
@@ -47,6 +49,7 @@ class Session:
     collector: Collector
     evaluator: Evaluator | None
     schedule: Schedule
+    replayer: Replayer | None
     totals: Totals
     sink: Fanout
     done: int
@@ -105,6 +108,7 @@ def _assemble(
         collector=collector,
         evaluator=make_evaluator(config, environment, collector) if config.eval.every else None,
         schedule=Schedule(tasks, config.run.seed, config.rollout.tasks_per_step),
+        replayer=None,
         totals=Totals(),
         sink=Fanout({}),
         done=0,
@@ -112,6 +116,16 @@ def _assemble(
     if checkpoint is not None:
         _restore(session, checkpoint)
     _set_later_steps_aside(session, checkpoint is not None)
+    # Only now: what later steps had drawn and decided is out of the way.
+    session.replayer = make_replayer(
+        config,
+        store,
+        session.run,
+        session.schedule.by_key,
+        learner,
+        collector.fingerprints,
+        session.totals,
+    )
     session.sink = Fanout({"metrics.jsonl": JsonlSink(folder.metrics), **sinks})
     instead = f"goes on from step {session.done}" if checkpoint else "begins anew"
     for damage in damages:

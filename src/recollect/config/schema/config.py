@@ -6,9 +6,13 @@ from pydantic import Field, model_validator
 
 from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.checkpoint import CheckpointSettings
+from recollect.config.schema.correction import CorrectionSettings
+from recollect.config.schema.draw import DrawSettings
 from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.evaluation import EvalSettings
 from recollect.config.schema.model import ModelSettings
+from recollect.config.schema.pool import PoolSettings
+from recollect.config.schema.replay import ReplaySettings
 from recollect.config.schema.rollout import RolloutSettings
 from recollect.config.schema.run import RunSettings
 from recollect.config.schema.section import Section, conflict
@@ -26,6 +30,10 @@ class Config(Section):
     rollout: RolloutSettings = Field(default_factory=RolloutSettings)
     algo: AlgoSettings = Field(default_factory=AlgoSettings)
     train: TrainSettings = Field(default_factory=TrainSettings)
+    replay: ReplaySettings = Field(default_factory=ReplaySettings)
+    pool: PoolSettings = Field(default_factory=PoolSettings)
+    draw: DrawSettings = Field(default_factory=DrawSettings)
+    correction: CorrectionSettings = Field(default_factory=CorrectionSettings)
     eval: EvalSettings = Field(default_factory=EvalSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
@@ -84,6 +92,20 @@ class Config(Section):
                 what=f"a trajectory of rollout.max_tokens = {self.rollout.max_tokens} does not fit "
                 f"into train.pack_tokens = {self.train.pack_tokens}",
                 change=f"Set train.pack_tokens to at least {self.rollout.max_tokens}.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_mixed_group_has_fresh_rows(self) -> Config:
+        mixed, rows = self.replay.mix_rows, self.rollout.rows_per_task
+        if "mix" in self.replay.modes and rows - mixed < self.replay.min_fresh_rows:
+            raise conflict(
+                "replay.mix_rows",
+                "replay.min_fresh_rows",
+                "rollout.rows_per_task",
+                what=f"replay.mix_rows = {mixed} of rollout.rows_per_task = {rows} leaves fewer "
+                f"than replay.min_fresh_rows = {self.replay.min_fresh_rows} fresh rows",
+                change="Lower replay.mix_rows or raise rollout.rows_per_task.",
             )
         return self
 

@@ -1,0 +1,81 @@
+"""Section `draw`: how stored rows are weighed and chosen among those that may be drawn."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from recollect.config.schema.section import MOST, Section
+
+
+class DrawSettings(Section):
+    """How stored rows are weighed and chosen among those that may be drawn."""
+
+    choice: Literal["lowest_entropy", "highest_entropy", "random", "newest", "likeliest"] = Field(
+        default="newest",
+        description="Which rows of a task are taken (mix, repair). Entropy is the mean over the "
+        "sampled tokens when they were sampled; random goes by the weights below; likeliest asks "
+        "the policy as it is now, which costs a pass over the candidates.",
+    )
+    candidates: int = Field(
+        default=8,
+        ge=1,
+        le=MOST,
+        description="Newest rows of a task that likeliest looks at.",
+    )
+    priority: Literal["none", "advantage", "stored", "reward", "likelihood"] = Field(
+        default="advantage",
+        description="What makes a row likelier to be drawn (buffer, random). advantage = its "
+        "size when last trained on; stored = the priority the learner gave it; reward; "
+        "likelihood = mean probability of its tokens when sampled; none = all rows the same.",
+    )
+    alpha: float = Field(
+        default=0.5,
+        ge=0,
+        le=10,
+        description="Power of the priority: 0 = all the same, 1 = in proportion.",
+    )
+    beta: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="How much of an unequal draw is corrected by the priority weight "
+        "(N p)^-beta, relative to the largest of the draw: 0 = nothing, 1 = all of it.",
+    )
+    half_life: float | None = Field(
+        default=None,
+        gt=0,
+        description="Age at which a row counts half as much, in optimiser updates. none = age "
+        "does not matter until pool.max_age.",
+    )
+    buckets: Literal["uniform", "gaussian", "linear", "sqrt"] = Field(
+        default="uniform",
+        description="How a task's success rate weighs. gaussian = most at bucket_center; linear "
+        "and sqrt = more where more succeeds. Tasks not tried yet count like bucket_center.",
+    )
+    bucket_center: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Success rate that counts most (gaussian).",
+    )
+    bucket_sigma: float = Field(
+        default=0.125,
+        gt=0,
+        description="Width of the gaussian, in units of the success rate. 0.125 is one success "
+        "of 8, as in released ExGRPO.",
+    )
+    max_per_task: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST,
+        description="Most rows of one task in a step's buffer. none = no such limit.",
+    )
+    max_domain_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Largest share of one domain among the rows of a step's buffer, and among "
+        "the tasks that are mixed in. none = no such limit.",
+    )

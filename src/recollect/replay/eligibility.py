@@ -1,0 +1,73 @@
+"""Who may be drawn: one mask over the pool, all rules together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.replay.pool import Pool
+from recollect.replay.task_columns import TaskColumns
+from recollect.store.records import Provenance
+from recollect.types import RunId
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a row must satisfy; None means no such limit.
+
+    `fingerprints` must match exactly: a row of another tokenizer, template, environment or reward
+    would be read as something it is not. `needs_logprobs` keeps out rows that no policy sampled.
+    """
+
+    fingerprints: Provenance
+    max_age: int | None = None
+    max_uses: int | None = None
+    cooldown: int = 0
+    min_ess: float | None = None
+    max_ratio: float | None = None
+    needs_logprobs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """When a draw is made: by which run, in which step, at which policy version."""
+
+    run: RunId
+    step: int
+    version: int
+
+
+def eligible(pool: Pool, tasks: TaskColumns, rules: Rules, now: Now) -> Mask:
+    """Mark the rows [len(pool)] that may be drawn now."""
+    facts = pool.facts
+    found: Mask = tasks.open[facts["task"]] & matching(pool, rules.fingerprints)
+    found &= facts["sampled"] > 0
+    if rules.needs_logprobs:
+        found &= facts["version"] >= 0
+    if rules.max_age is not None:
+        found &= pool.ages(now.version, now.run) <= rules.max_age
+    if rules.max_uses is not None:
+        found &= pool.uses < rules.max_uses
+    if rules.cooldown:
+        found &= (pool.last_use < 0) | (now.step - pool.last_use > rules.cooldown)
+    # Comparisons with NaN are false: rows that were never measured pass.
+    if rules.min_ess is not None:
+        found &= ~(pool.ess < rules.min_ess)
+    if rules.max_ratio is not None:
+        found &= ~(pool.ratio > rules.max_ratio)
+    return found
+
+
+def matching(pool: Pool, fingerprints: Provenance) -> Mask:
+    """Mark the rows whose fingerprints are exactly these."""
+    if not pool.provenances:
+        return np.zeros(len(pool), np.bool_)
+    right = np.zeros(max(pool.provenances) + 1, np.bool_)
+    for number, provenance in pool.provenances.items():
+        right[number] = provenance == fingerprints
+    found: Mask = right[pool.facts["provenance"]]
+    return found

@@ -1,0 +1,77 @@
+"""How likely a row is to be drawn: priority, freshness and bucket, multiplied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.replay.buckets import Shape, bucket_weights
+from recollect.replay.eligibility import Now
+from recollect.replay.pool import Pool
+from recollect.replay.task_columns import TaskColumns
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Priority: TypeAlias = Literal["none", "advantage", "stored", "reward", "likelihood"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """weight = priority^alpha * 2^(-age / half_life) * bucket weight of the task's success rate."""
+
+    priority: Priority = "none"
+    alpha: float = 1.0
+    half_life: float | None = None
+    buckets: Shape = "uniform"
+    center: float = 0.5
+    sigma: float = 0.125
+
+
+def row_weights(pool: Pool, tasks: TaskColumns, weighing: Weighing, now: Now) -> Floats:
+    """Weight of each row of the pool [n], >= 0 and finite; eligibility is not looked at here.
+
+    A row without the figure that the priority asks for (never trained on, never sampled) has
+    weight 0. Tasks that were not tried yet count like a success rate of `center`.
+    """
+    weights = priorities(pool, weighing.priority)
+    if weighing.alpha != 1.0:
+        # 0^0 is 1: with alpha = 0 even a row of no priority would count.
+        weights = np.where(weights > 0, weights**weighing.alpha, 0.0)
+    if weighing.half_life is not None:
+        ages = np.maximum(pool.ages(now.version, now.run), 0)
+        weights = weights * np.exp2(-ages / weighing.half_life)
+    if weighing.buckets != "uniform":
+        rates = np.where(np.isnan(tasks.rate), weighing.center, tasks.rate)
+        by_task = bucket_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
+        weights = weights * by_task[pool.facts["task"]]
+    return np.nan_to_num(weights, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def priorities(pool: Pool, kind: Priority) -> Floats:
+    """Priority of each row [n], >= 0; NaN where it is not known."""
+    if kind == "none":
+        return np.ones(len(pool))
+    if kind == "advantage":
+        return np.abs(pool.advantage)
+    if kind == "stored":
+        return pool.priority
+    if kind == "reward":
+        return np.asarray(np.maximum(pool.facts["reward"], 0.0))
+    return np.asarray(np.exp(pool.facts["logprob"]))
+
+
+def priority_weights(probabilities: Floats, rows: int, beta: float) -> NDArray[np.float64]:
+    """Weights (N p)^-beta of drawn rows over the largest of them: [k], in (0, 1].
+
+    `probabilities` are inclusion probabilities of k draws from `rows` = N rows that could have
+    been drawn; p is the share of one draw, probability / k, so that equal chances give weight 1.
+    With beta = 1 a weighted sum over the draws is, up to that scale, unbiased for the sum over
+    all rows. (Schaul et al. 2016, arXiv:1511.05952, for draws with replacement.)
+    """
+    if not probabilities.size:
+        return np.empty(0)
+    shares = np.asarray(probabilities, dtype=np.float64) / probabilities.size
+    weights = (rows * shares) ** -beta
+    return np.asarray(weights / weights.max())

@@ -1,0 +1,173 @@
+"""Where the training loop meets the replay room: making a replayer, and writing its ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from recollect.config.schema.config import Config
+from recollect.ledger import Score, Use
+from recollect.replay.book import Result, Retirement, TaskBook
+from recollect.replay.choice import Chooser
+from recollect.replay.eligibility import Rules
+from recollect.replay.eviction import Keeping
+from recollect.replay.pick import Pick
+from recollect.replay.pool import Pool
+from recollect.replay.replayer import Amounts, Budget, Policy, Replayer
+from recollect.replay.starting import Start, Triggers
+from recollect.replay.weights import Weighing
+from recollect.store.base import StoreReader
+from recollect.store.records import Provenance
+from recollect.train.batch import Batch
+from recollect.train.learner import Learner
+from recollect.train.replayed import Ratios, Replayed
+from recollect.train.totals import Totals
+from recollect.trajectory import Trajectory
+from recollect.types import RunId, TaskKey
+
+
+def replay_policy(config: Config, fingerprints: Provenance) -> Policy:
+    """Read the rules of replay from a configuration."""
+    pool, draw, replay = config.pool, config.draw, config.replay
+    recorded = config.correction.old_logprobs == "recorded"
+    return Policy(
+        rules=Rules(
+            fingerprints,
+            max_age=pool.max_age,
+            max_uses=pool.max_uses,
+            cooldown=pool.cooldown,
+            min_ess=pool.min_ess,
+            max_ratio=pool.max_ratio,
+            needs_logprobs=recorded,
+        ),
+        weighing=Weighing(
+            draw.priority,
+            draw.alpha,
+            draw.half_life,
+            draw.buckets,
+            draw.bucket_center,
+            draw.bucket_sigma,
+        ),
+        amounts=Amounts(
+            mix_ratio=replay.mix_ratio if "mix" in replay.modes else 0.0,
+            mix_rows=replay.mix_rows,
+            trains=replay.participation != "off",
+            repair_rows=replay.repair_rows if "repair" in replay.modes else 0,
+            buffer_updates=replay.buffer_updates if "buffer" in replay.modes else 0,
+            buffer_rows=replay.buffer_rows or config.rows_per_step // config.train.minibatches,
+            max_per_task=draw.max_per_task,
+            max_domain_share=draw.max_domain_share,
+            beta=draw.beta,
+        ),
+        keeping=Keeping(
+            pool.lower,
+            pool.upper,
+            as_rate=pool.bounds == "rate",
+            inclusive=pool.bounds_inclusive,
+            successes_only=pool.keep == "successes",
+        ),
+        budget=Budget(pool.rows_per_task, pool.max_rows, pool.max_bytes),
+    )
+
+
+def make_replayer(
+    config: Config,
+    store: StoreReader,
+    run: RunId,
+    schedule: Collection[TaskKey],
+    learner: Learner,
+    fingerprints: Provenance,
+    totals: Totals,
+) -> Replayer | None:
+    """Make the replayer of a run as it stands; None where nothing is to be replayed."""
+    replay = config.replay
+    if not replay.on:
+        return None
+
+    def likelihood(rows: Sequence[Trajectory]) -> list[float]:
+        return [float(found.mean()) for found in learner.logprobs(rows)]
+
+    retirement = Retirement(
+        replay.retire, replay.retire_rows or config.rollout.rows_per_task, replay.retest_steps
+    )
+    triggers = Triggers(replay.start_rows, replay.start_success, replay.start_progress)
+    return Replayer(
+        Pool(store),
+        TaskBook(run, retirement, store.task_states(run)),
+        schedule,
+        replay_policy(config, fingerprints),
+        Chooser(config.draw.choice, config.draw.candidates, likelihood),
+        Start(triggers, totals.replay_since, bool(totals.replay_solved)),
+        run,
+        config.run.seed,
+    )
+
+
+def results_of(fresh: Sequence[Trajectory]) -> list[Result]:
+    """Count the successes of each task's fresh rows, in order of appearance."""
+    found: dict[TaskKey, list[bool]] = {}
+    for row in fresh:
+        found.setdefault(row.task, []).append(row.success)
+    return [Result(task, sum(each), len(each)) for task, each in found.items()]
+
+
+def trusted(learner: Learner, picks: Sequence[Pick], bound: float | None) -> list[Pick]:
+    """Leave out stored rows whose policy ratios have drifted: 99 % quantile above the bound."""
+    if bound is None or not picks:
+        return list(picks)
+    now = learner.logprobs([pick.trajectory for pick in picks])
+    kept = []
+    for pick, logprobs in zip(picks, now, strict=True):
+        recorded = pick.trajectory.logprobs
+        if recorded is None:
+            kept.append(pick)
+            continue
+        drift = logprobs.astype(np.float64) - recorded
+        if Ratios.of(drift).p99 <= bound:
+            kept.append(pick)
+    return kept
+
+
+def uses_of(run: RunId, step: int, replayed: Replayed | None) -> list[Use]:
+    """Write down what each applied draw did."""
+    return [
+        Use(
+            run=run,
+            step=step,
+            slot=use.pick.slot,
+            trajectory=use.pick.trajectory.id,
+            epochs=use.updates,
+            ratio_mean=use.ratios.mean,
+            ratio_p50=use.ratios.p50,
+            ratio_p99=use.ratios.p99,
+            ratio_max=use.ratios.max,
+            ess=use.ratios.ess,
+            clip_share=use.clip_share,
+            loss_share=use.loss_share,
+        )
+        for use in (replayed.uses if replayed else ())
+    ]
+
+
+def scores_of(run: RunId, step: int, batch: Batch, replayed: Replayed | None) -> list[Score]:
+    """Write down the advantage of every fresh row, and what was measured of replayed ones."""
+    scores = [
+        Score(run, step, row.trajectory.id, row.advantage, abs(row.advantage))
+        for row in batch.rows
+        if row.pick is None and math.isfinite(row.advantage)
+    ]
+    scores += [
+        Score(
+            run,
+            step,
+            use.pick.trajectory.id,
+            use.advantage,
+            abs(use.advantage),
+            use.ratios.ess,
+            use.ratios.p99,
+        )
+        for use in (replayed.uses if replayed else ())
+    ]
+    return scores
