@@ -51,7 +51,7 @@ class Replaying(FakeTraining):
             path, {0: 0.1, 10: 0.5, 20: 0.9}, steps=20,
             extra=lambda step: {
                 "replay/ess": 0.9, "replay/age_mean": 2.0, "replay/age_max": float(step),
-                "replay/bucket/0.25": 3.0, "replay/bucket/0.5": 4.0,
+                "replay/bucket/0.25": 3.0, "replay/bucket/0.5": 4.0, "replay/mixed": 0.0,
             },
         )  # fmt: skip
         (path / "checkpoints" / "step_000020").mkdir(parents=True)
@@ -90,6 +90,7 @@ def test_whatever_is_logged_about_replay_is_drawn(tmp_path: Path) -> None:
     for panel in ("ess", "age (mean, max)", "bucket (0.25, 0.5)"):
         assert f"<figcaption>{panel}<" in page
     assert page.count("<svg") == 3 + 3
+    assert "0 in every step: mixed." in page
 
 
 def test_the_page_is_well_formed_and_always_the_same(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class CostRatio:
     """How many times the baseline's cost of reaching the target is the arm's: above 1 is a gain.
 
     `medians` is the ratio of medians, never reached counting as infinite: the headline.
-    `restricted` is the ratio of means cut at `horizon`, which is always defined; where a run
+    `restricted` is the ratio of means cut at `horizon`, which has a value even then; where a run
     never reached the target, `horizon` stands for a larger number that nobody knows.
     """
 

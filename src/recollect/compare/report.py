@@ -178,17 +178,22 @@ def _replay(study: Study) -> str:
         for place, result in enumerate(study.arms)
     ]
     names = {n for _, _, runs in logged for _, run in runs for n in run.names()}
-    figures = []
+    figures, flat = [], []
     for panel in metric_panels(_in_order(name for name in names if name.startswith(_ROOM))):
         made = [
             metric_band(label, place, runs, name, tag)
             for name, tag in panel.members
             for label, place, runs in logged
         ]
-        figures.append(_panel(panel, [band for band in made if band is not None]))
-    if not any(figures):
+        bands = [band for band in made if band is not None]
+        if any(thread.y.any() for band in bands for thread in band.threads):
+            figures.append(_panel(panel, bands))
+        elif bands:
+            flat.append(panel.title.removeprefix(_ROOM))
+    if not figures:
         return ""
-    return f'<h2>Replay</h2><div class="charts">{"".join(figures)}</div>'
+    rest = f'<p class="soft">0 in every step: {escape(", ".join(flat))}.</p>' if flat else ""
+    return f'<h2>Replay</h2><div class="charts">{"".join(figures)}</div>{rest}'
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
@@ -203,8 +208,6 @@ def _in_order(names: Iterable[str]) -> list[str]:
 
 
 def _panel(panel: Panel, bands: Sequence[Band]) -> str:
-    if not bands:
-        return ""
     metrics = [(tag, find_metric(name)) for name, tag in panel.members]
     texts = {tag: metric.text for tag, metric in metrics if metric is not None}
     unit = next((metric.unit for _, metric in metrics if metric is not None), "")
@@ -257,8 +260,8 @@ def _notes(study: Study) -> str:
         "count.",
         "<b>Never reached</b> is shown as “> N”. In medians it counts as infinite; a ratio of two "
         "infinite medians is undefined, never 0 or 1. Restricted means cut every run at "
-        f"{span.last:,.0f} rollouts instead: they are always defined ({escape(restricted)} "
-        "here), but say less where many runs never got there.",
+        f"{span.last:,.0f} rollouts instead ({escape(restricted)} here): they have a value even "
+        "then, but say less where many runs never got there.",
         "<b>Training time</b> is the sum of time/step: evaluations and checkpoints are not in it. "
         + _load(study.jobs),
         f"<b>Success while learning</b> is the area under success over generated rollouts from "

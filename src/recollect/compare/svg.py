@@ -86,7 +86,8 @@ def line_chart(
     if target is not None:
         place = up.at(target)
         parts.append(_line(_LEFT, place, WIDTH - _RIGHT, place, "target"))
-        parts.append(_text(_LEFT + 5, place - 5, "target", "note", "start"))
+        below = place - _TOP < 16  # there is no room above
+        parts.append(_text(_LEFT + 5, place + (15 if below else -5), "target", "note", "start"))
     for band in bands:
         parts += _band(band, across, up, _DASHES[tags.index(band.tag) % len(_DASHES)])
     parts += _tags(bands, across, up)
