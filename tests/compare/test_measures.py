@@ -39,6 +39,8 @@ def test_a_target_that_was_never_reached() -> None:
     run = measure(curve([0.1, 0.4, 0.3]), 0.5, Span(0, 20, 20))
     assert run.rollouts_to_target == Reach(None, 20)
     assert run.rollouts_to_target.number == math.inf
+    assert run.rollouts_to_target.least == math.nextafter(20, 21)  # more than 20, for certain
+    assert Reach(10, 20).least == 10
     assert (run.final, run.best) == (0.3, 0.4)
 
 

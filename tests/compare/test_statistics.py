@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from recollect.compare.statistics import (
+    Costs,
     Estimate,
     Signs,
+    Statistic,
+    cheaper_signs,
     difference,
     expanded_tail,
+    higher_signs,
     mean,
     median,
-    ratio,
     restricted_mean,
-    signs,
     summary,
 )
+from recollect.compare.statistics import ratio as ratio_of_costs
 
 INF = math.inf
 NAN = math.nan
+
+
+def ratio(
+    above: Sequence[float],
+    below: Sequence[float],
+    statistic: Statistic,
+    name: str,
+    of_means: bool = False,
+) -> Estimate:
+    top, bottom = Costs.exact(above), Costs.exact(below)
+    return ratio_of_costs(top, bottom, statistic, name, of_means=of_means)
+
+
+def within(values: Sequence[float | None], used: float) -> Costs:
+    """Costs of runs of which some (None) never got there with all they used up."""
+    known = [(INF, used) if value is None else (value, value) for value in values]
+    return Costs(tuple(value for value, _ in known), tuple(least for _, least in known))
 
 
 @pytest.mark.parametrize(
@@ -116,10 +137,31 @@ def test_the_same_runs_give_the_same_interval_and_names_draw_apart() -> None:
     assert ratio(above, below, mean, "a") != ratio(above, below, mean, "b")
 
 
+def test_never_is_taken_for_the_least_it_may_be() -> None:
+    # Nobody above got there within 100; those below needed 20 and 25. The ratio of medians is
+    # infinite, but all that is certain is 100 / 25 = 4.
+    found = ratio_of_costs(within([None, None], 100), within([20, 25], 100), median, "test")
+    assert found == Estimate(INF, 4.0, INF, 0.0)
+    # The other way round it is 0, and certainly no more than 25 / 100.
+    found = ratio_of_costs(within([20, 25], 100), within([None, None], 100), median, "test")
+    assert found == Estimate(0.0, 0.0, 0.25, 0.0)
+
+
+def test_who_stopped_earlier_has_not_lost() -> None:
+    """Above gave up after 100 seconds; below got there, but only after 120."""
+    above, below = within([None] * 5, 100), within([120] * 5, 200)
+    found = ratio_of_costs(above, below, median, "test")
+    assert found.point == INF
+    assert found.low == pytest.approx(100 / 120)
+    assert not found.excludes(1.0)
+    assert cheaper_signs(below, above) == Signs(0, 0, 5)
+
+
 def test_signs() -> None:
-    first, second = [1, 2, INF, INF, 3], [2, 1, INF, 5, INF]
-    assert signs(first, second, smaller_is_better=True) == Signs(2, 2, 1)
-    assert signs([0.5, 0.9], [0.4, 0.9], smaller_is_better=False) == Signs(1, 0, 1)
+    first, second = Costs.exact([1, 2, INF, INF, 3]), Costs.exact([2, 1, INF, 5, INF])
+    assert cheaper_signs(first, second) == Signs(2, 2, 1)
+    assert cheaper_signs(within([50], 100), within([None], 100)) == Signs(1, 0, 0)
+    assert higher_signs([0.5, 0.9, NAN], [0.4, 0.9, 0.1]) == Signs(1, 0, 2)
 
 
 @pytest.mark.parametrize(

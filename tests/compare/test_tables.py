@@ -23,7 +23,8 @@ def test_a_row_per_measure(tmp_path: Path) -> None:
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["seeds that reached 80%"][:2] == ("3 of 3", "0 of 3")
     assert rows["rollouts to 80%"][1] == "never [never, never]"
-    assert rows["rollouts to 80%"][2] == "plain / fast = ∞ [∞, ∞]"
+    assert rows["rollouts to 80%"][2].startswith("plain / fast = ∞ [1")
+    assert rows["rollouts to 80%"][2].endswith(", ∞]")
     assert rows["final success"][2].endswith("points")
     assert "replay ratio" not in rows
     assert "diverged runs" not in rows

@@ -78,8 +78,15 @@ def test_few_seeds_conclude_nothing_however_large_the_gain(count: int) -> None:
 
 def test_a_baseline_that_never_got_there() -> None:
     text = verdict(study([10, 12, 11, 10, 13], [None] * 5))
-    assert "twin needed at least" in text
-    assert "∞" in text
+    assert "twin needed at least 7.69 times" in text  # 100 / 13: more is not certain
+    assert "95% interval 7.69 to ∞" in text
+
+
+def test_a_baseline_that_was_given_less_time_has_not_lost() -> None:
+    costs = [120.0, 125.0, 130.0, 121.0, 128.0]  # of runs that had more than the baseline's 100
+    text = verdict(study(costs, [None] * 5))
+    assert "No clear difference in the generated rollouts" in text
+    assert "better in 0 of 5 seeds, 5 undecided" in text
 
 
 def test_where_neither_got_there_nothing_is_said_of_rollouts() -> None:

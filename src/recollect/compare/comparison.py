@@ -6,15 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recollect.compare.measures import Measures, Span
+from recollect.compare.measures import Measures, Reach, Span
 from recollect.compare.statistics import (
+    Costs,
     Estimate,
     Signs,
+    cheaper_signs,
     difference,
+    higher_signs,
     median,
     ratio,
     restricted_mean,
-    signs,
     summary,
 )
 
@@ -43,7 +45,8 @@ class ArmSummary:
 class CostRatio:
     """How many times the baseline's cost of reaching the target is the arm's: above 1 is a gain.
 
-    `medians` is the ratio of medians, never reached counting as infinite: the headline.
+    `medians` is the ratio of medians, never reached counting as infinite: the headline. Its
+    interval takes never for anything beyond what the run used up.
     `restricted` is the ratio of means cut at `horizon`, which has a value even then; where a run
     never reached the target, `horizon` stands for a larger number that nobody knows.
     """
@@ -106,14 +109,14 @@ def compare(test: Sequence[Measures], baseline: Sequence[Measures], span: Span) 
         seeds=seeds,
         rollouts=_cost_ratio(
             "rollouts",
-            [run.rollouts_to_target.number for run in baseline],
-            [run.rollouts_to_target.number for run in test],
+            _costs([run.rollouts_to_target for run in baseline]),
+            _costs([run.rollouts_to_target for run in test]),
             span.last,
         ),
         seconds=_cost_ratio(
             "seconds",
-            [run.seconds_to_target.number for run in baseline],
-            [run.seconds_to_target.number for run in test],
+            _costs([run.seconds_to_target for run in baseline]),
+            _costs([run.seconds_to_target for run in test]),
             span.seconds,
         ),
         final=_gap("final", test, baseline, lambda run: run.final),
@@ -122,9 +125,11 @@ def compare(test: Sequence[Measures], baseline: Sequence[Measures], span: Span) 
     )
 
 
-def _cost_ratio(
-    name: str, baseline: Sequence[float], test: Sequence[float], horizon: float
-) -> CostRatio:
+def _costs(reached: Sequence[Reach]) -> Costs:
+    return Costs(tuple(one.number for one in reached), tuple(one.least for one in reached))
+
+
+def _cost_ratio(name: str, baseline: Costs, test: Costs, horizon: float) -> CostRatio:
     return CostRatio(
         ratio(baseline, test, median, f"medians of {name}"),
         ratio(
@@ -135,7 +140,7 @@ def _cost_ratio(
             of_means=True,
         ),
         horizon,
-        signs(test, baseline, smaller_is_better=True),
+        cheaper_signs(test, baseline),
     )
 
 
@@ -148,7 +153,7 @@ def _gap(
     first, second = _shares(test, of), _shares(baseline, of)
     return Gap(
         difference(first, second, f"difference of {name}"),
-        signs(first, second, smaller_is_better=False),
+        higher_signs(first, second),
     )
 
 

@@ -58,6 +58,11 @@ class Reach:
         """The value, with infinity for never."""
         return math.inf if self.value is None else self.value
 
+    @property
+    def least(self) -> float:
+        """What is certain: the value, or for never a little more than all that was used up."""
+        return math.nextafter(self.within, math.inf) if self.value is None else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -259,7 +259,8 @@ def _notes(study: Study) -> str:
         f"over all held-out tasks reaches {goal}. Replayed rows are not generated: they do not "
         "count.",
         "<b>Never reached</b> is shown as “> N”. In medians it counts as infinite; a ratio of two "
-        "infinite medians is undefined, never 0 or 1. Restricted means cut every run at "
+        "infinite medians is undefined, never 0 or 1. Intervals take it for just above N where "
+        "that claims less. Restricted means cut every run at "
         f"{span.last:,.0f} rollouts instead ({escape(restricted)} here): they have a value even "
         "then, but say less where many runs never got there.",
         "<b>Training time</b> is the sum of time/step: evaluations and checkpoints are not in it. "

@@ -1,8 +1,8 @@
 """What may be concluded from a few seeds: pure functions, paired by seed.
 
 Infinity stands for "never reached" (censored), NaN for "not known". Neither is dropped, and
-neither becomes 0: what cannot be calculated is undefined, and an interval is as wide as the
-undefined resamples could make it.
+neither becomes 0: what cannot be calculated is undefined, and an interval is as wide as what is
+not known could make it.
 
 Intervals are bootstrap percentiles over seeds. For means of a few seeds these are known to be too
 narrow, so their tails are cut further out, by as much as Student's t is wider than the normal
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from recollect.randomness import stream
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.int64]
 # From values in the last axis to one number per row.
 Statistic: TypeAlias = Callable[[Floats], Floats]
 
@@ -41,8 +42,8 @@ class Estimate:
     """A number and its bootstrap percentile interval.
 
     `point` is None where it is undefined. `low` and `high` may be infinite, and are None where
-    there is one seed only. `undefined` is the share of resamples without a value; each of them
-    counts as the smallest possible value in `low` and as the largest in `high`.
+    there is one seed only. `undefined` is the share of resamples without a value. `low` takes
+    what is not known for as small as it may be, `high` for as large.
     """
 
     point: float | None
@@ -55,6 +56,22 @@ class Estimate:
         if self.point is None or self.low is None or self.high is None:
             return False
         return value < self.low or value > self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What each seed needed, at least 0; infinite where it never got there.
+
+    `least` is what is certain: the same, or for those that never got there, all they used up.
+    """
+
+    values: tuple[float, ...]
+    least: tuple[float, ...]
+
+    @classmethod
+    def exact(cls, values: Sequence[float]) -> Costs:
+        """Take costs for what they are, infinite ones too."""
+        return cls(tuple(values), tuple(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,45 +115,55 @@ def summary(values: Sequence[float], statistic: Statistic, name: str) -> Estimat
     `name` keeps the random numbers of different estimates apart.
     """
     one = np.array(values, dtype=np.float64)
-    return _bootstrap(len(one), lambda rows: statistic(one[rows]), name, (0.0, math.inf), _TAIL)
+    return _bootstrap(_Resampled(len(one), lambda rows: statistic(one[rows])), name, _TAIL)
 
 
 def ratio(
-    above: Sequence[float],
-    below: Sequence[float],
-    statistic: Statistic,
-    name: str,
-    *,
-    of_means: bool = False,
+    above: Costs, below: Costs, statistic: Statistic, name: str, *, of_means: bool = False
 ) -> Estimate:
     """Estimate statistic(above) / statistic(below), resampling seeds so that pairs stay pairs.
 
-    Values are at least 0. inf / inf and 0 / 0 are undefined. `of_means` says that the statistic
-    is a kind of mean, whose interval is expanded.
+    In `point` a cost that was never reached is infinite; inf / inf and 0 / 0 are undefined. `low`
+    takes it for as little as it may be where that lowers the ratio, `high` where that raises it:
+    who gave up after 100 seconds may have needed 101. `of_means` says that the statistic is a
+    kind of mean, whose interval is expanded.
     """
-    top, bottom = _paired(above, below)
+    top, bottom = _paired(above.values, below.values)
+    least_top, least_bottom = _paired(above.least, below.least)
 
-    def over(rows: npt.NDArray[np.int64]) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return statistic(top[rows]) / statistic(bottom[rows])
+    def over(one: Floats, other: Floats) -> Callable[[Rows], Floats]:
+        def divide(rows: Rows) -> Floats:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return statistic(one[rows]) / statistic(other[rows])
 
-    tail = expanded_tail(len(top)) if of_means else _TAIL
-    return _bootstrap(len(top), over, name, (0.0, math.inf), tail)
+        return divide
+
+    resampled = _Resampled(
+        len(top), over(top, bottom), over(least_top, bottom), over(top, least_bottom)
+    )
+    return _bootstrap(resampled, name, expanded_tail(len(top)) if of_means else _TAIL)
 
 
 def difference(first: Sequence[float], second: Sequence[float], name: str) -> Estimate:
     """Estimate the mean of first - second over the seeds; shares, so within -1 and 1."""
     one, other = _paired(first, second)
-    tail = expanded_tail(len(one))
-    return _bootstrap(len(one), lambda rows: mean((one - other)[rows]), name, (-1.0, 1.0), tail)
+    resampled = _Resampled(len(one), lambda rows: mean((one - other)[rows]), possible=(-1.0, 1.0))
+    return _bootstrap(resampled, name, expanded_tail(len(one)))
 
 
-def signs(first: Sequence[float], second: Sequence[float], *, smaller_is_better: bool) -> Signs:
-    """Count the seeds in which the first is better. Unknown, or both infinite, is a tie."""
+def higher_signs(first: Sequence[float], second: Sequence[float]) -> Signs:
+    """Count the seeds in which the first is higher, which is better. Unknown is a tie."""
     one, other = _paired(first, second)
-    less, more = int(np.sum(one < other)), int(np.sum(one > other))
-    better, worse = (less, more) if smaller_is_better else (more, less)
-    return Signs(better, worse, len(one) - less - more)
+    better, worse = int(np.sum(one > other)), int(np.sum(one < other))
+    return Signs(better, worse, len(one) - better - worse)
+
+
+def cheaper_signs(first: Costs, second: Costs) -> Signs:
+    """Count the seeds in which the first cost less for certain, whatever was never reached."""
+    one, other = _paired(first.values, second.values)
+    least_one, least_other = _paired(first.least, second.least)
+    better, worse = int(np.sum(one < least_other)), int(np.sum(other < least_one))
+    return Signs(better, worse, len(one) - better - worse)
 
 
 def expanded_tail(n: int) -> float:
@@ -153,29 +180,36 @@ def _paired(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Fl
     return one, other
 
 
-def _bootstrap(
-    n: int,
-    over: Callable[[npt.NDArray[np.int64]], Floats],
-    name: str,
-    possible: tuple[float, float],
-    tail: float,
-) -> Estimate:
-    """Resample n seeds and cut a share `tail` off at both ends.
+@dataclass(frozen=True, slots=True)
+class _Resampled:
+    """How n seeds become a value, and the least and most that it may really be.
 
     `possible` is the range that an undefined value may lie in.
     """
+
+    n: int
+    value: Callable[[Rows], Floats]
+    least: Callable[[Rows], Floats] | None = None
+    most: Callable[[Rows], Floats] | None = None
+    possible: tuple[float, float] = (0.0, math.inf)
+
+
+def _bootstrap(resampled: _Resampled, name: str, tail: float) -> Estimate:
+    """Resample the seeds and cut a share `tail` off at both ends."""
+    n = resampled.n
     if not n:
         return Estimate(None, None, None, 1.0)
-    point = float(over(np.arange(n)[None, :])[0])
+    point = float(resampled.value(np.arange(n)[None, :])[0])
     known = None if math.isnan(point) else point
     if n == 1:
         return Estimate(known, None, None, float(known is None))
     rows = stream(_SEED, "compare", name, n).integers(0, n, (RESAMPLES, n))
-    values = over(rows)
-    missing = np.isnan(values)
-    smallest = np.sort(np.where(missing, possible[0], values))
-    largest = np.sort(np.where(missing, possible[1], values))
+    values = resampled.value(rows)
+    least = resampled.least(rows) if resampled.least else values
+    most = resampled.most(rows) if resampled.most else values
+    smallest = np.sort(np.where(np.isnan(least), resampled.possible[0], least))
+    largest = np.sort(np.where(np.isnan(most), resampled.possible[1], most))
     # Ranks, not interpolation: between a number and infinity there is nothing to interpolate.
     cut = round(RESAMPLES * tail)
     low, high = float(smallest[cut]), float(largest[-1 - cut])
-    return Estimate(known, low, high, float(missing.mean()))
+    return Estimate(known, low, high, float(np.isnan(values).mean()))
