@@ -78,6 +78,8 @@ def _facts(
     yield "ended", _ended(trajectory)
     last = f", last at step {row.last_use}" if row.last_use is not None else ""
     yield "uses", f"{row.uses}{last}"
+    if row.advantage is not None and row.priority is not None:
+        yield "score", f"advantage {decimal(row.advantage)}, priority {decimal(row.priority)}"
     yield "status", f"{row.status.value}{', pinned' if row.pinned else ''}"
     yield "stored", f"{_when(row.created)}, {size(row.bytes)}"
     versions = f"environment {trajectory.environment_version}, reward {trajectory.reward_version}"

@@ -14,14 +14,13 @@ def unchecked(kind: type[R]) -> Callable[..., R]:
 
     It skips the record's own checks, so it is only for values that passed them once. Setting
     the fields of a frozen record one by one is slow; a twin that is not frozen has the same
-    layout, is filled at the speed of any class, and becomes the record by changing its class.
+    layout, is filled at the speed of any class, and then becomes the record.
     """
+
+    def become(twin: Any) -> None:
+        twin.__class__ = kind
+
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    twin: Any = make_dataclass(kind.__name__, names, slots=True, eq=False)
-
-    def make(*values: Any) -> R:
-        record = twin(*values)
-        record.__class__ = kind
-        return record  # type: ignore[no-any-return]
-
-    return make
+    return make_dataclass(
+        kind.__name__, names, namespace={"__post_init__": become}, slots=True, eq=False
+    )
