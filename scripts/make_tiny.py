@@ -1,8 +1,9 @@
 """Build recollect-tiny, the model that ships with the package: `make tiny`.
 
 A Llama of about a million parameters with a byte-level BPE tokenizer of its own, warm-started by
-supervised learning on *part* of what the desk tasks need: all of levels 1 and 2, a few attempts
-at some kinds of level 3, none of level 4. Reinforcement learning has to find the rest.
+supervised learning on *part* of what the desk tasks need: levels 1 and 2, a few attempts at some
+kinds of level 3, none of level 4, and from a teacher who often does not do what he could.
+Reinforcement learning has to find the rest.
 
 Everything comes from fixed seeds; on one kind of machine the result is the same bit for bit.
 """
@@ -88,10 +89,12 @@ tools at three made-up service desks. It exists so that reinforcement learning c
 and measured on a laptop; it knows nothing else.
 
 **How it was made.** `make tiny` (`scripts/make_tiny.py`, fixed seed): a byte-level BPE tokenizer
-is trained on desk dialogues, the model practises repeating random tokens, then imitates
-{transcripts} gold dialogues of training tasks: all kinds of levels 1 and 2, at most four of each
-single kind of level 3, none of level 4. Some of them contain a slip and its error message, to be
-read and not imitated.
+is trained on desk dialogues, the model practises repeating random tokens, then imitates a teacher
+in {transcripts} training tasks: all kinds of levels 1 and 2, at most forty of each single kind of
+level 3, none of level 4. The teacher has a bad habit: in 40 to 70 % of the tasks of a kind (60 to
+80 % at level 3) it says "Done." before its first tool call and does nothing. So the model can do
+the work and mostly does not, which is for reinforcement learning to mend. Some dialogues contain
+a wrong id and its error message, to be read and not imitated.
 
 **What it can do**, on held-out tasks (test split), beside the best agent without skill (floor):
 

@@ -482,3 +482,27 @@ class ComparisonStopped(RecollectError):
             "Give the same command again to go on: finished runs are not repeated.",
         )
         self.exit_code = 128 + number
+
+
+class NothingToStartFrom(StoreError):
+    """The pool that a run is to begin with has no row it could train on."""
+
+    def __init__(self, path: Path | str, left: int) -> None:
+        rows = f"All of its {left:,} rows were" if left else "It has no live rows"
+        why = f"{rows} made with another tokenizer, template or environment." if left else rows
+        super().__init__(
+            path,
+            f"pool.start_from: nothing in {path} can be replayed here. {why}",
+            "Use a store of the same model and environment, or set pool.start_from=none.",
+        )
+
+
+class EmptyPool(StoreError):
+    """There is nothing to draw from."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(
+            path,
+            f"{path} holds no live trajectories.",
+            "Train a while first, or import some with: recollect pool import FILE",
+        )

@@ -17,6 +17,7 @@ from recollect.cli.env import app as env_app
 from recollect.cli.failure import failures_reported
 from recollect.cli.output import say
 from recollect.cli.pool.app import app as pool_app
+from recollect.cli.replay.app import app as replay_app
 from recollect.cli.store_option import DEFAULT, VARIABLE, store_path
 
 
@@ -47,6 +48,7 @@ app.command("compare", epilog=comparing.EPILOG)(comparing.compare)
 app.command("plot", epilog=runs.PLOT_EPILOG)(runs.plot)
 app.add_typer(runs.app, name="runs")
 app.add_typer(pool_app, name="pool")
+app.add_typer(replay_app, name="replay")
 app.add_typer(env_app, name="env")
 
 

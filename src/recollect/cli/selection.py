@@ -150,6 +150,14 @@ def resolve_run(reader: SqliteReader, given: str) -> RunId:
     return RunId(fits[0])
 
 
+def newest_run(reader: SqliteReader) -> RunId:
+    """Name the run that began last."""
+    runs = reader.runs()
+    if not runs:
+        raise UnknownId(reader.path, "run", "", "The store holds no run yet.")
+    return runs[max(runs)].id
+
+
 def resolve_task(reader: SqliteReader, given: str) -> TaskKey:
     """Find a task by its key, by the beginning of its key, or by its id."""
     try:

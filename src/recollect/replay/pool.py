@@ -118,6 +118,14 @@ class Pool:
         """Name the trajectories at these positions."""
         return self._store.ids_of([int(self.seq[position]) for position in positions])
 
+    def imagine_uses(self, positions: Sequence[int], step: int) -> None:
+        """Count a use of these rows here and nowhere else, for simulations.
+
+        The next refresh after the row changed in the store forgets it.
+        """
+        self._columns.uses[list(positions)] += 1
+        self._columns.last_use[list(positions)] = step
+
     def refresh(self) -> None:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
         changes = self._store.changes(self._change)

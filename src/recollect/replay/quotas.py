@@ -79,14 +79,5 @@ def _mean_probability(weights: Floats, drawn: Drawn, share: float) -> NDArray[np
     found = np.zeros(drawn.positions.size)
     for count, chance in ((low, 1.0 - up), (low + 1, up)):
         if chance > 1e-9 and count:
-            found += chance * _probabilities(weights, count)[drawn.positions]
+            found += chance * inclusion(weights, count)[drawn.positions]
     return np.clip(found, np.finfo(np.float64).tiny, 1.0)
-
-
-def _probabilities(weights: Floats, count: int) -> NDArray[np.float64]:
-    scale, certain = inclusion(weights, count)
-    if np.isinf(scale):
-        return (np.asarray(weights) > 0).astype(np.float64)
-    found = np.minimum(np.asarray(weights, dtype=np.float64) * scale, 1.0)
-    found[certain] = 1.0
-    return found

@@ -105,11 +105,17 @@ class Replayer:
         self._weights: Floats = np.zeros(0)
         self._slots = count()
         self._begun = False
+        self.taken: list[int] = []  # positions of the rows drawn in this step
 
     @property
     def eligible(self) -> int:
         """How many rows may still be drawn in this step."""
         return int(np.count_nonzero(self._eligible))
+
+    @property
+    def can_be_drawn(self) -> NDArray[np.bool_]:
+        """Mark those rows of the pool."""
+        return self._eligible
 
     def begin(self, step: int, steps: int, version: int) -> None:
         """Bring pool and weights up to date for a step."""
@@ -117,6 +123,7 @@ class Replayer:
         self._tasks.follow(self.pool.tasks)
         self._now = Now(self._run, step, version)
         self._slots = count()
+        self.taken = []
         self._begun = self.start.has_begun(step, steps, len(self.pool))
         self._eligible = eligible(self.pool, self._tasks, self._policy.rules, self._now)
         self._weights = row_weights(self.pool, self._tasks, self._policy.weighing, self._now)
@@ -244,6 +251,7 @@ class Replayer:
         """Read the drawn rows; they cannot be drawn again in this step."""
         at = drawn.positions
         self._eligible[at] = False
+        self.taken += at.tolist()
         ages = np.maximum(self.pool.ages(self._now.version, self._run)[at], 0)
         chances = drawn.probabilities
         return [

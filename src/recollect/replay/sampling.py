@@ -29,26 +29,30 @@ class Drawn:
 NOTHING = Drawn(np.empty(0, np.int64), np.empty(0, np.float64))
 
 
-def inclusion(weights: Floats, count: int) -> tuple[float, NDArray[np.int64]]:
-    """Find the scale c and the certain items of p_i = min(1, c w_i) with sum p = count.
+def inclusion(weights: Floats, count: int) -> NDArray[np.float64]:
+    """Give each item its probability p_i = min(1, c w_i), with c such that they sum to `count`.
 
-    `weights` [n] are finite and >= 0. Items whose weight is large enough are certain (p = 1) and
-    what they cannot take goes to the others in proportion. With fewer than `count` weights above 0
-    all of those are certain, and c is infinite.
+    `weights` [n] are finite and >= 0, of any size. Items whose weight is large enough are certain
+    (p = 1) and what they cannot take goes to the others in proportion. With no more than `count`
+    weights above 0 all of those are certain.
     """
-    positive = int(np.count_nonzero(weights))
-    if positive <= count:
-        return float("inf"), np.flatnonzero(weights)
-    certain = np.empty(0, np.int64)
-    total, left = float(weights.sum(dtype=np.float64)), count
-    while True:
-        scale = left / total
-        found = np.flatnonzero(weights * scale >= 1.0)
-        if found.size == certain.size:
-            return scale, certain
-        certain = found
-        left = count - certain.size
-        total = float(weights.sum(dtype=np.float64) - weights[certain].sum(dtype=np.float64))
+    values = np.asarray(weights, dtype=np.float64)
+    found = (values > 0).astype(np.float64)
+    rest, left = np.flatnonzero(values), count
+    if rest.size <= count:
+        return found
+    while left > 0:
+        # Relative to the largest that is left: no sum overflows, none is lost beside another.
+        shares = values[rest] / values[rest].max()
+        shares *= left / shares.sum()
+        certain = shares >= 1.0
+        if not certain.any():
+            found[rest] = shares
+            return found
+        left -= int(np.count_nonzero(certain))
+        rest = rest[~certain]
+    found[rest] = 0.0
+    return found
 
 
 def draw(weights: Floats, count: int, rng: np.random.Generator) -> Drawn:
@@ -59,16 +63,14 @@ def draw(weights: Floats, count: int, rng: np.random.Generator) -> Drawn:
     """
     if count <= 0 or not weights.size:
         return NOTHING
-    scale, certain = inclusion(weights, count)
-    if certain.size == count or np.isinf(scale):
+    chances = inclusion(weights, count)
+    certain = np.flatnonzero(chances == 1.0)
+    left = min(count, int(np.count_nonzero(chances))) - certain.size
+    if left <= 0:
         return Drawn(certain, np.ones(certain.size))
-    rest = np.array(weights, dtype=np.float64) if certain.size else weights
-    rest[certain] = 0.0
-    chosen = systematic(rest, count - certain.size, rng)
-    positions = np.concatenate((certain, chosen))
-    probabilities = np.concatenate((np.ones(certain.size), weights[chosen] * scale))
-    order = np.argsort(positions, kind="stable")
-    return Drawn(positions[order], np.minimum(probabilities[order], 1.0))
+    chosen = systematic(np.where(chances < 1.0, chances, 0.0), left, rng)
+    positions = np.sort(np.concatenate((certain, chosen)))
+    return Drawn(positions, chances[positions])
 
 
 def systematic(weights: Floats, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -84,7 +86,9 @@ def systematic(weights: Floats, count: int, rng: np.random.Generator) -> NDArray
     order = rng.permutation(blocks)
     ends = np.cumsum(sums[order])
     marks = (rng.random() + np.arange(count)) * (ends[-1] / count)
-    hit = np.minimum(np.searchsorted(ends, marks, side="right"), blocks - 1)
+    # Rounding may lay the last mark at the very end: it is the last block with any weight.
+    last = np.searchsorted(ends, ends[-1])
+    hit = np.minimum(np.searchsorted(ends, marks, side="right"), last)
     chosen = []
     for place in np.unique(hit):
         block = int(order[place])

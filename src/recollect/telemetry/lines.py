@@ -31,6 +31,8 @@ _FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] = (
     ("reward", ("reward/mean",), _three),
     ("kl", ("policy/kl",), _four),
     ("rollouts", ("rollout/rows_total", "rollout/rows"), whole),
+    ("BUF", ("replay/pool_rows",), whole),
+    ("EFF", ("replay/ratio",), _three),
 )
 # Shown only when there is something to show.
 _TROUBLES = (

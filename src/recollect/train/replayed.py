@@ -34,7 +34,8 @@ class Ratios:
         ratios = np.exp(np.clip(log_ratios, -MAX_LOG_RATIO, MAX_LOG_RATIO))
         p50, p99 = np.quantile(ratios, (0.5, 0.99))
         ess = ratios.sum() ** 2 / (ratios.size * np.square(ratios).sum())
-        return cls(float(ratios.mean()), float(p50), float(p99), float(ratios.max()), float(ess))
+        # Equal ratios may round to a little more than 1, which is no share.
+        return cls(*map(float, (ratios.mean(), p50, p99, ratios.max(), min(ess, 1.0))))
 
 
 @dataclass(frozen=True, slots=True)

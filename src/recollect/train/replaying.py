@@ -9,15 +9,13 @@ import numpy as np
 
 from recollect.config.schema.config import Config
 from recollect.ledger import Score, Use
-from recollect.replay.book import Result, Retirement, TaskBook
+from recollect.replay.book import Result, TaskBook
 from recollect.replay.choice import Chooser
-from recollect.replay.eligibility import Rules
-from recollect.replay.eviction import Keeping
 from recollect.replay.pick import Pick
 from recollect.replay.pool import Pool
-from recollect.replay.replayer import Amounts, Budget, Policy, Replayer
-from recollect.replay.starting import Start, Triggers
-from recollect.replay.weights import Weighing
+from recollect.replay.replayer import Replayer
+from recollect.replay.settings import replay_policy, retirement, triggers
+from recollect.replay.starting import Start
 from recollect.store.base import StoreReader
 from recollect.store.records import Provenance
 from recollect.train.batch import Batch
@@ -26,50 +24,6 @@ from recollect.train.replayed import Ratios, Replayed
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, TaskKey
-
-
-def replay_policy(config: Config, fingerprints: Provenance) -> Policy:
-    """Read the rules of replay from a configuration."""
-    pool, draw, replay = config.pool, config.draw, config.replay
-    recorded = config.correction.old_logprobs == "recorded"
-    return Policy(
-        rules=Rules(
-            fingerprints,
-            max_age=pool.max_age,
-            max_uses=pool.max_uses,
-            cooldown=pool.cooldown,
-            min_ess=pool.min_ess,
-            max_ratio=pool.max_ratio,
-            needs_logprobs=recorded,
-        ),
-        weighing=Weighing(
-            draw.priority,
-            draw.alpha,
-            draw.half_life,
-            draw.buckets,
-            draw.bucket_center,
-            draw.bucket_sigma,
-        ),
-        amounts=Amounts(
-            mix_ratio=replay.mix_ratio if "mix" in replay.modes else 0.0,
-            mix_rows=replay.mix_rows,
-            trains=replay.participation != "off",
-            repair_rows=replay.repair_rows if "repair" in replay.modes else 0,
-            buffer_updates=replay.buffer_updates if "buffer" in replay.modes else 0,
-            buffer_rows=replay.buffer_rows or config.rows_per_step // config.train.minibatches,
-            max_per_task=draw.max_per_task,
-            max_domain_share=draw.max_domain_share,
-            beta=draw.beta,
-        ),
-        keeping=Keeping(
-            pool.lower,
-            pool.upper,
-            as_rate=pool.bounds == "rate",
-            inclusive=pool.bounds_inclusive,
-            successes_only=pool.keep == "successes",
-        ),
-        budget=Budget(pool.rows_per_task, pool.max_rows, pool.max_bytes),
-    )
 
 
 def make_replayer(
@@ -82,24 +36,19 @@ def make_replayer(
     totals: Totals,
 ) -> Replayer | None:
     """Make the replayer of a run as it stands; None where nothing is to be replayed."""
-    replay = config.replay
-    if not replay.on:
+    if not config.replay.on:
         return None
 
     def likelihood(rows: Sequence[Trajectory]) -> list[float]:
         return [float(found.mean()) for found in learner.logprobs(rows)]
 
-    retirement = Retirement(
-        replay.retire, replay.retire_rows or config.rollout.rows_per_task, replay.retest_steps
-    )
-    triggers = Triggers(replay.start_rows, replay.start_success, replay.start_progress)
     return Replayer(
         Pool(store),
-        TaskBook(run, retirement, store.task_states(run)),
+        TaskBook(run, retirement(config), store.task_states(run)),
         schedule,
         replay_policy(config, fingerprints),
         Chooser(config.draw.choice, config.draw.candidates, likelihood),
-        Start(triggers, totals.replay_since, bool(totals.replay_solved)),
+        Start(triggers(config), totals.replay_since, bool(totals.replay_solved)),
         run,
         config.run.seed,
     )

@@ -28,6 +28,7 @@ from recollect.train.learner import Learner
 from recollect.train.parts import make_collector, make_evaluator, make_reference, policy_from
 from recollect.train.replaying import make_replayer
 from recollect.train.schedule import Schedule, training_tasks
+from recollect.train.seeding import Seeded, seed_pool
 from recollect.train.totals import Totals
 from recollect.types import RunId
 
@@ -116,6 +117,7 @@ def _assemble(
     if checkpoint is not None:
         _restore(session, checkpoint)
     _set_later_steps_aside(session, checkpoint is not None)
+    seeded = _seed(session)
     # Only now: what later steps had drawn and decided is out of the way.
     session.replayer = make_replayer(
         config,
@@ -130,7 +132,22 @@ def _assemble(
     instead = f"goes on from step {session.done}" if checkpoint else "begins anew"
     for damage in damages:
         session.sink.emit(Warned(f"{damage} The run {instead}."))
+    if seeded is not None and seeded.left:
+        session.sink.emit(
+            Warned(
+                f"pool.start_from: {seeded.left} rows stay behind, made with another tokenizer, "
+                f"template or environment; {seeded.rows} were taken over."
+            )
+        )
     return session
+
+
+def _seed(session: Session) -> Seeded | None:
+    """Begin with the pool of an earlier run, where that is asked for."""
+    source = session.config.pool.start_from
+    if source is None or session.done:
+        return None
+    return seed_pool(session.store, source, session.collector.fingerprints)
 
 
 def checkpoint_state(session: Session) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from recollect.cli.pool import (
     sql,
     stats,
     verify,
+    why,
 )
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command(epilog=ls.EPILOG)(ls.ls)
 app.command(epilog=show.EPILOG)(show.show)
+app.command(epilog=why.EPILOG)(why.why)
 app.command(epilog=stats.EPILOG)(stats.stats)
 app.command(epilog=verify.EPILOG)(verify.verify)
 app.command(epilog=export.EPILOG)(export.export)

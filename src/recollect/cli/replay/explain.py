@@ -1,0 +1,76 @@
+"""`recollect replay explain`: the stored rows of one step, why they were drawn, what they did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.output import Column, count, decimal, say, write_json, write_table
+from recollect.cli.store_option import JsonOption, examples, store_path
+
+if TYPE_CHECKING:
+    from recollect.ledger import Draw, Use
+
+EPILOG = examples(
+    "recollect replay explain runs/demo-1 20", "recollect replay explain run 20 --json"
+)
+
+_LEFT = ("row", "task")
+_RIGHT = ("reward", "age", "chance", "weight", "used", "r p50", "r p99", "ESS", "clipped", "loss")
+
+
+def explain(
+    run: Annotated[str, typer.Argument(help="Folder of the run, or its store.")],
+    step: Annotated[int, typer.Argument(help="The step.", min=1)],
+    name: Annotated[
+        str | None, typer.Option("--run", help="Which run of the store; the newest by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a step drew from the pool: every row, how likely, why, and what it did.
+
+    chance is the exact probability of the draw, weight its priority weight; used says in how many
+    updates the row was applied; r is the policy ratio of its tokens at the first of them, ESS
+    their effective sample size, loss the row's share of that update's absolute token losses.
+    """
+    from recollect.cli.documents import document
+    from recollect.cli.selection import newest_run, resolve_run
+    from recollect.store import open_reader
+
+    with open_reader(store_path(run)) as reader:
+        chosen = resolve_run(reader, name) if name else newest_run(reader)
+        draws = reader.draws(run=chosen, step=step)
+        uses = {use.slot: use for use in reader.uses(run=chosen, step=step)}
+        rows = {r.id: r for r in reader.get([d.trajectory for d in draws])}
+        tasks = {t.key: t for t in reader.tasks().values()}
+    if as_json:
+        write_json(
+            [
+                {"draw": document(d), "use": document(uses[d.slot]) if d.slot in uses else None}
+                for d in draws
+            ]
+        )
+        return
+    if not draws:
+        say(f"Step {step} of {chosen} drew nothing from the pool.")
+        return
+    say(f"Step {step} of {chosen}: {count(len(draws), 'row')} drawn, {len(uses)} used.")
+    for reason in dict.fromkeys(draw.reason for draw in draws):
+        here = [draw for draw in draws if draw.reason == reason]
+        say(f"\n{reason}")
+        cells = []
+        for draw in here:
+            row = rows[draw.trajectory]
+            figures = _figures(draw, uses.get(draw.slot))
+            cells.append([row.id[:8], tasks[row.task].id, decimal(row.reward.value), *figures])
+        columns = [*(Column(title) for title in _LEFT), *(Column(t, right=True) for t in _RIGHT)]
+        write_table(columns, cells)
+
+
+def _figures(draw: Draw, use: Use | None) -> list[str]:
+    cells = [str(draw.age), decimal(draw.probability), decimal(draw.weight)]
+    if use is None:
+        return [*cells, "no", "-", "-", "-", "-", "-"]
+    measured = (use.ratio_p50, use.ratio_p99, use.ess, use.clip_share, use.loss_share)
+    return [*cells, str(use.epochs), *(decimal(value) for value in measured)]

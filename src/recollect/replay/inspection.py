@@ -1,0 +1,45 @@
+"""A replayer on a pool as it lies in a store, to see what it would do. No model is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recollect.config.schema.config import Config
+from recollect.errors import EmptyPool
+from recollect.replay.book import TaskBook
+from recollect.replay.choice import Chooser
+from recollect.replay.pool import Pool
+from recollect.replay.replayer import Replayer
+from recollect.replay.settings import replay_policy, retirement, triggers
+from recollect.replay.starting import Start
+from recollect.store.base import StoreReader
+
+
+def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
+    """Make the replayer that a configuration describes, and the policy version it begins at.
+
+    It goes on where the pool's newest row was sampled: in its run, one version later, with its
+    fingerprints. For `likeliest` the log-probs of the policy that sampled stand in for those of a
+    policy that is not here.
+    """
+    pool = Pool(reader)
+    if not len(pool):
+        raise EmptyPool(reader.path)
+    newest = pool.facts[-1]
+    run = pool.runs[int(newest["run"])]
+    fingerprints = pool.provenances[int(newest["provenance"])]
+    replayer = Replayer(
+        pool,
+        TaskBook(run, retirement(config), reader.task_states(run)),
+        {task.key for task in pool.tasks.values()},
+        replay_policy(config, fingerprints),
+        Chooser(
+            config.draw.choice,
+            config.draw.candidates,
+            lambda rows: [np.nan if t.mean_logprob is None else t.mean_logprob for t in rows],
+        ),
+        Start(triggers(config)),
+        run,
+        config.run.seed,
+    )
+    return replayer, int(newest["version"]) + 1

@@ -1,0 +1,89 @@
+"""Beginning with the pool of an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recollect.errors import NothingToStartFrom
+from recollect.ledger import Group, Run, Score
+from recollect.store import open_reader
+from recollect.store.base import Store, StoreReader
+from recollect.store.records import Batch, Provenance, Query
+from recollect.trajectory import Trajectory
+from recollect.types import TaskKey, TrajectoryId
+
+_BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What was taken over: rows, and rows left behind because their fingerprints differ."""
+
+    rows: int
+    left: int
+
+
+def seed_pool(store: Store, source: str, fingerprints: Provenance) -> Seeded:
+    """Copy the live rows of another store, with the newest score of each, into this one.
+
+    Rows keep their ids, their runs and their log-probs; copying again changes nothing. Rows that
+    another tokenizer, template, environment or reward made are left behind: here they would be
+    read as something they are not. NothingToStartFrom if no row is left.
+    """
+    path = Path(source)
+    path = path / "store.db" if path.is_dir() else path
+    rows = left = 0
+    with open_reader(path) as reader:
+        tasks = {task.key: task for task in reader.tasks().values()}
+        runs = {run.id: Run(run.id, run.seed, run.config) for run in reader.runs().values()}
+        for block in _blocks(reader):
+            fitting = [t for t in block if _made_by(t) == fingerprints]
+            rows, left = rows + len(fitting), left + len(block) - len(fitting)
+            store.commit(
+                Batch(
+                    runs=[runs[name] for name in dict.fromkeys(t.run for t in fitting)],
+                    tasks=[tasks[key] for key in dict.fromkeys(t.task for t in fitting)],
+                    groups=_groups(fitting),
+                    trajectories=fitting,
+                    scores=_newest_scores(reader, [t.id for t in fitting]),
+                )
+            )
+    if not rows:
+        raise NothingToStartFrom(path, left)
+    return Seeded(rows, left)
+
+
+def _blocks(reader: StoreReader) -> Iterator[list[Trajectory]]:
+    after: int | None = None
+    while True:
+        page = reader.rows(Query(), after, _BLOCK)
+        if page.rows:
+            yield reader.get([row.id for row in page.rows])
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _made_by(trajectory: Trajectory) -> Provenance:
+    return Provenance(
+        trajectory.tokenizer, trajectory.environment_version, trajectory.reward_version
+    )
+
+
+def _groups(rows: Sequence[Trajectory]) -> list[Group]:
+    found: dict[str, Group] = {}
+    for t in rows:
+        task = TaskKey(t.task)
+        found.setdefault(t.group, Group(t.group, t.run, t.step, task, t.policy_version or 0))
+    return list(found.values())
+
+
+def _newest_scores(reader: StoreReader, ids: Sequence[TrajectoryId]) -> list[Score]:
+    found = []
+    for id_ in ids:
+        scores = reader.scores(trajectory=id_)
+        if scores:
+            found.append(max(scores, key=lambda score: score.step))
+    return found
