@@ -36,22 +36,25 @@ def inclusion(weights: Floats, count: int) -> NDArray[np.float64]:
     (p = 1) and what they cannot take goes to the others in proportion. With no more than `count`
     weights above 0 all of those are certain.
     """
-    values = np.asarray(weights, dtype=np.float64)
-    found = (values > 0).astype(np.float64)
-    rest, left = np.flatnonzero(values), count
-    if rest.size <= count:
-        return found
+    found = np.array(weights, dtype=np.float64)
+    if np.count_nonzero(found) <= count:
+        return (found > 0).astype(np.float64)
+    open_: NDArray[np.int64] | slice = slice(None)  # all, until some are certain
+    left = count
     while left > 0:
         # Relative to the largest that is left: no sum overflows, none is lost beside another.
-        shares = values[rest] / values[rest].max()
+        shares = found[open_] / found[open_].max()
         shares *= left / shares.sum()
         certain = shares >= 1.0
         if not certain.any():
-            found[rest] = shares
+            found[open_] = shares
             return found
+        if isinstance(open_, slice):
+            open_ = np.arange(found.size)
+        found[open_[certain]] = 1.0
         left -= int(np.count_nonzero(certain))
-        rest = rest[~certain]
-    found[rest] = 0.0
+        open_ = open_[~certain]
+    found[open_] = 0.0
     return found
 
 
@@ -68,7 +71,8 @@ def draw(weights: Floats, count: int, rng: np.random.Generator) -> Drawn:
     left = min(count, int(np.count_nonzero(chances))) - certain.size
     if left <= 0:
         return Drawn(certain, np.ones(certain.size))
-    chosen = systematic(np.where(chances < 1.0, chances, 0.0), left, rng)
+    rest = np.where(chances < 1.0, chances, 0.0) if certain.size else chances
+    chosen = systematic(rest, left, rng)
     positions = np.sort(np.concatenate((certain, chosen)))
     return Drawn(positions, chances[positions])
 
