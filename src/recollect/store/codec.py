@@ -58,9 +58,8 @@ _I4, _F4, _U1 = np.dtype("<i4"), np.dtype("<f4"), np.dtype(np.uint8)
 
 _ORIGINS = {origin.value: origin for origin in Origin}
 _STOPS = {stop.value: stop for stop in StopReason}
-_LETTERS = {kind: kind.value[0] for kind in SegmentKind}
-_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
-assert len(_KINDS) == len(_LETTERS)
+_KINDS = {kind.value[0]: kind for kind in SegmentKind}
+assert len(_KINDS) == len(SegmentKind)
 
 _trajectory = unchecked(Trajectory)
 _segment = unchecked(Segment)
@@ -195,13 +194,14 @@ def _meta(t: Trajectory) -> list[object]:
     """List everything that is not an array, as JSON values; `_rebuild` reads it."""
     sampling = t.sampling
     return [
-        *(t.id, t.task, t.run, t.step, t.group, t.origin.value, t.policy_version),
+        # Origins, stops and kinds are strings as they are; asking for their value is slow.
+        *(t.id, t.task, t.run, t.step, t.group, t.origin, t.policy_version),
         # Segments as columns. They tile the tokens, so each starts where the last one ends.
-        "".join([_LETTERS[s.kind] for s in t.segments]),
+        "".join([s.kind[0] for s in t.segments]),
         [s.end for s in t.segments],
         [s.text for s in t.segments],
         [_tools(n, s) for n, s in enumerate(t.segments) if s.calls or s.call_id or s.name],
-        *(t.reward.value, dict(t.reward.parts), t.success, t.stop.value),
+        *(t.reward.value, dict(t.reward.parts), t.success, t.stop),
         None
         if sampling is None
         else [sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_tokens],
