@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.replay.quotas import draw_with_quota, fair_shares
+from recollect.replay.quotas import Quota, draw_with_quotas, fair_shares
 
 
 def shares(totals: list[float], most: list[float], count: int) -> list[float]:
@@ -54,7 +54,7 @@ def test_probabilities_are_exact_and_quotas_hold(name: str) -> None:
     hits, told = np.zeros(weights.size), np.full(weights.size, np.nan)
     possible = sum(min(most, n) for n in Counter(labels[weights > 0].tolist()).values())
     for _ in range(trials):
-        drawn = draw_with_quota(weights, labels, most, count, rng)
+        drawn = draw_with_quotas(weights, [Quota(labels, most)], count, rng)
         assert drawn.positions.size == min(count, possible)
         assert len(set(drawn.positions.tolist())) == drawn.positions.size
         assert max(Counter(labels[drawn.positions].tolist()).values()) <= most
@@ -83,10 +83,39 @@ def test_probabilities_are_exact_and_quotas_hold(name: str) -> None:
 def test_any_quota(rows: list[tuple[float, int]], most: int, count: int, seed: int) -> None:
     weights = np.array([weight for weight, _ in rows])
     labels = np.array([label for _, label in rows], dtype=np.int64)
-    drawn = draw_with_quota(weights, labels, most, count, np.random.default_rng(seed))
+    drawn = draw_with_quotas(weights, [Quota(labels, most)], count, np.random.default_rng(seed))
     held = Counter(labels[weights > 0].tolist())
     assert drawn.positions.size == min(count, sum(min(most, n) for n in held.values()))
     assert all(n <= most for n in Counter(labels[drawn.positions].tolist()).values())
     assert (np.diff(drawn.positions) > 0).all()
     assert (weights[drawn.positions] > 0).all()
     assert ((drawn.probabilities > 0) & (drawn.probabilities <= 1)).all()
+
+
+def test_quotas_within_quotas() -> None:
+    """At most 3 of a domain and 1 of a task; domain 0 has most of the weight, in two tasks."""
+    weights = np.array([9.0, 9, 9, 9, 1, 1, 1, 2, 0])
+    domains = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1])
+    tasks = np.array([0, 0, 1, 1, 2, 2, 3, 4, 5])
+    rng, trials = np.random.default_rng(12), 1200
+    hits, told = np.zeros(9), np.zeros(9)
+    for _ in range(trials):
+        drawn = draw_with_quotas(weights, [Quota(domains, 3), Quota(tasks, 1)], 4, rng)
+        assert drawn.positions.size == 4
+        assert max(Counter(domains[drawn.positions].tolist()).values()) <= 3
+        assert max(Counter(tasks[drawn.positions].tolist()).values()) == 1
+        hits[drawn.positions] += 1
+        told[drawn.positions] = drawn.probabilities
+    # Both tasks of domain 0 for certain, each by one of its two equal rows.
+    assert told[:4] == pytest.approx([0.5] * 4)
+    assert told.sum() == pytest.approx(4)
+    spread = np.sqrt(told * (1 - told) / trials)
+    assert (np.abs(hits / trials - told) <= 5 * spread + 1e-9).all()
+    few = draw_with_quotas(weights, [Quota(domains, 3), Quota(tasks, 1)], 20, rng)
+    assert few.positions.size == 5, "two tasks and three tasks"
+
+
+def test_no_quota_is_a_plain_draw() -> None:
+    weights = np.array([1.0, 2.0, 3.0])
+    drawn = draw_with_quotas(weights, [], 1, np.random.default_rng(0))
+    assert drawn.probabilities == pytest.approx(weights[drawn.positions] / 6)

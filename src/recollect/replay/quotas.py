@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +13,25 @@ from recollect.replay.sampling import NOTHING, Drawn, draw, inclusion
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Labels: TypeAlias = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quota:
+    """At most `most` rows of any label; `labels` [n] are those of the rows."""
+
+    labels: Labels
+    most: int
+
+    def of(self, rows: NDArray[np.int64]) -> Quota:
+        """The same quota for some of the rows [positions]."""
+        return Quota(self.labels[rows], self.most)
+
+    def parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Divide rows [positions] by their label."""
+        labels = self.labels[rows]
+        order = np.argsort(labels, kind="stable")
+        cuts = np.flatnonzero(np.diff(labels[order])) + 1
+        return np.split(rows[order], cuts) if rows.size else []
 
 
 def fair_shares(totals: Floats, most: Floats, count: int) -> NDArray[np.float64]:
@@ -23,8 +44,9 @@ def fair_shares(totals: Floats, most: Floats, count: int) -> NDArray[np.float64]
     open_ = np.asarray(totals) > 0
     left = float(count)
     while left > 1e-9 and open_.any():
-        scale = left / float(totals[open_].sum())
-        wanted = np.where(open_, totals * scale, 0.0)
+        wanted = np.where(open_, totals, 0.0)
+        wanted /= wanted.max()  # so that no scale overflows
+        wanted *= left / wanted.sum()
         full = open_ & (wanted >= most)
         if not full.any():
             shares[open_] = wanted[open_]
@@ -35,31 +57,50 @@ def fair_shares(totals: Floats, most: Floats, count: int) -> NDArray[np.float64]
     return shares
 
 
-def draw_with_quota(
-    weights: Floats, labels: Labels, most: int, count: int, rng: np.random.Generator
+def draw_with_quotas(
+    weights: Floats, quotas: Sequence[Quota], count: int, rng: np.random.Generator
 ) -> Drawn:
-    """Draw rows by weight, at most `most` of any label; probabilities are exact.
+    """Draw rows by weight within all quotas; probabilities are exact.
 
-    In two stages: how many rows each label gives (its fair share, up or down to a whole number by
-    systematic sampling), then that many of its rows. A row's probability is the mean over both
-    numbers its label can get.
+    Each quota divides the labels of the one before (domains, then their tasks). In stages: how
+    many rows each label gives (its fair share, up or down to a whole number by systematic
+    sampling), then that many of its rows, by the quotas that are left.
     """
     if count <= 0 or not weights.any():
         return NOTHING
-    candidates = np.flatnonzero(weights)
-    known, group = np.unique(labels[candidates], return_inverse=True)
-    held = np.bincount(group, minlength=known.size)
-    totals = np.bincount(group, weights[candidates], minlength=known.size).astype(np.float64)
-    shares = fair_shares(totals, np.minimum(held, most).astype(np.float64), count)
+    if not quotas:
+        return draw(weights, count, rng)
+    inner = quotas[1:]
+    parts, shares = _shares(weights, quotas, count)
     counts = _whole_numbers(shares, rng)
     positions, probabilities = [], []
     for place in np.flatnonzero(counts):
-        rows = candidates[group == place]
-        drawn = draw(weights[rows], int(counts[place]), rng)
+        rows = parts[place]
+        within = [quota.of(rows) for quota in inner]
+        drawn = draw_with_quotas(weights[rows], within, int(counts[place]), rng)
+        chances = _mean_chances(weights[rows], within, float(shares[place]))
         positions.append(rows[drawn.positions])
-        probabilities.append(_mean_probability(weights[rows], drawn, float(shares[place])))
+        probabilities.append(chances[drawn.positions])
     order = np.argsort(joined := np.concatenate(positions), kind="stable")
     return Drawn(joined[order], np.concatenate(probabilities)[order])
+
+
+def _shares(
+    weights: Floats, quotas: Sequence[Quota], count: int
+) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+    """The rows that have a weight by their label in the first quota, and each label's share."""
+    parts = quotas[0].parts(np.flatnonzero(weights))
+    totals = np.array([weights[rows].sum(dtype=np.float64) for rows in parts])
+    most = np.array([min(quotas[0].most, _room(rows, quotas[1:])) for rows in parts], np.float64)
+    return parts, fair_shares(totals, most, count)
+
+
+def _room(rows: NDArray[np.int64], quotas: Sequence[Quota]) -> int:
+    """How many of the rows all quotas let through."""
+    if not quotas:
+        return int(rows.size)
+    first, inner = quotas[0], quotas[1:]
+    return sum(min(first.most, _room(part, inner)) for part in first.parts(rows))
 
 
 def _whole_numbers(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -72,12 +113,23 @@ def _whole_numbers(shares: NDArray[np.float64], rng: np.random.Generator) -> NDA
     return base
 
 
-def _mean_probability(weights: Floats, drawn: Drawn, share: float) -> NDArray[np.float64]:
-    """Inclusion probability of drawn rows over both whole numbers that a share can become."""
+def _mean_chances(weights: Floats, quotas: Sequence[Quota], share: float) -> NDArray[np.float64]:
+    """Inclusion probability of rows [n] over both whole numbers that a share can become."""
     low = int(np.floor(share + 1e-9))
     up = share - low
-    found = np.zeros(drawn.positions.size)
+    found = np.zeros(weights.size)
     for count, chance in ((low, 1.0 - up), (low + 1, up)):
         if chance > 1e-9 and count:
-            found += chance * inclusion(weights, count)[drawn.positions]
+            found += chance * _chances(weights, quotas, count)
     return np.clip(found, np.finfo(np.float64).tiny, 1.0)
+
+
+def _chances(weights: Floats, quotas: Sequence[Quota], count: int) -> NDArray[np.float64]:
+    """Inclusion probability of rows [n] when `count` of them are drawn."""
+    if not quotas:
+        return inclusion(weights, count)
+    found = np.zeros(weights.size)
+    for rows, share in zip(*_shares(weights, quotas, count), strict=True):
+        within = [quota.of(rows) for quota in quotas[1:]]
+        found[rows] = _mean_chances(weights[rows], within, float(share))
+    return found

@@ -19,7 +19,7 @@ from recollect.replay.eligibility import Now, Rules, eligible
 from recollect.replay.eviction import Keeping, beyond_budget, beyond_task
 from recollect.replay.pick import Pick
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import draw_with_quota
+from recollect.replay.quotas import Quota, draw_with_quotas
 from recollect.replay.sampling import NOTHING, Drawn, draw
 from recollect.replay.starting import Start, quota
 from recollect.replay.task_columns import TaskColumns
@@ -106,6 +106,7 @@ class Replayer:
         self._slots = count()
         self._begun = False
         self.taken: list[int] = []  # positions of the rows drawn in this step
+        self._joined: set[GroupId] = set()  # groups that they are in
 
     @property
     def eligible(self) -> int:
@@ -123,7 +124,7 @@ class Replayer:
         self._tasks.follow(self.pool.tasks)
         self._now = Now(self._run, step, version)
         self._slots = count()
-        self.taken = []
+        self.taken, self._joined = [], set()
         self._begun = self.start.has_begun(step, steps, len(self.pool))
         self._eligible = eligible(self.pool, self._tasks, self._policy.rules, self._now)
         self._weights = row_weights(self.pool, self._tasks, self._policy.weighing, self._now)
@@ -154,11 +155,12 @@ class Replayer:
         return mixed
 
     def repair(self, fresh: Sequence[Trajectory]) -> list[Pick]:
-        """Find stored successes for the fresh groups that have none."""
+        """Find stored successes for the groups that have none."""
         wanted = self._policy.amounts.repair_rows
         if not (self._begun and wanted):
             return []
-        solved = {row.group for row in fresh if row.success}
+        # A stored success that was mixed in is a success of its group.
+        solved = {row.group for row in fresh if row.success} | self._joined
         dead = {row.group: row.task for row in fresh if row.group not in solved}
         picks: list[Pick] = []
         usable = self._eligible & self.pool.facts["success"]
@@ -225,17 +227,18 @@ class Replayer:
         weights = task_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
         if share is None:
             return draw(weights, wanted, rng)
-        most = max(1, int(share * wanted))
-        return draw_with_quota(weights, self._tasks.domain[numbers], most, wanted, rng)
+        domains = Quota(self._tasks.domain[numbers], _at_least_one(share * wanted))
+        return draw_with_quotas(weights, [domains], wanted, rng)
 
     def _draw_rows(self, weights: Floats, wanted: int, rng: np.random.Generator) -> Drawn:
         amounts, tasks = self._policy.amounts, self.pool.facts["task"]
-        if amounts.max_per_task is not None:
-            return draw_with_quota(weights, tasks, amounts.max_per_task, wanted, rng)
+        quotas = []
         if amounts.max_domain_share is not None:
-            most = max(1, int(amounts.max_domain_share * wanted))
-            return draw_with_quota(weights, self._tasks.domain[tasks], most, wanted, rng)
-        return draw(weights, wanted, rng)
+            most = _at_least_one(amounts.max_domain_share * wanted)
+            quotas.append(Quota(self._tasks.domain[tasks], most))
+        if amounts.max_per_task is not None:
+            quotas.append(Quota(tasks, amounts.max_per_task))
+        return draw_with_quotas(weights, quotas, wanted, rng)
 
     def _choose(self, rows: NDArray[np.int64], wanted: int, rng: np.random.Generator) -> Drawn:
         return self._chooser.choose(self.pool, rows, self._weights[rows], wanted, rng)
@@ -252,6 +255,7 @@ class Replayer:
         at = drawn.positions
         self._eligible[at] = False
         self.taken += at.tolist()
+        self._joined.update(groups)
         ages = np.maximum(self.pool.ages(self._now.version, self._run)[at], 0)
         chances = drawn.probabilities
         return [
@@ -274,15 +278,18 @@ class Replayer:
     def _over_budget(self, arriving: int) -> dict[TrajectoryId, str]:
         """Name rows that make room for those arriving, among those there when the step began."""
         budget, found = self._policy.budget, dict[TrajectoryId, str]()
+        # What was drawn in this step is as useful as what could still be.
+        useful = np.where(self._eligible, self._weights, -1.0)
+        useful[self.taken] = self._weights[self.taken]
         if budget.rows_per_task is not None and len(self.pool):
             rows = np.arange(len(self.pool))
             badness = self._chooser.lasting_badness(self.pool, rows)
             over = beyond_task(self.pool, rows, badness, budget.rows_per_task)
             found |= dict.fromkeys(self.pool.ids(over), "more than pool.rows_per_task")
+            useful[over] = -np.inf  # they make room already
         if budget.max_rows is not None or budget.max_bytes is not None:
-            useful = np.where(self._eligible, self._weights, -1.0)
             over = beyond_budget(self.pool, useful, budget.max_rows, budget.max_bytes, arriving)
-            found |= dict.fromkeys(self.pool.ids(over), "beyond the pool's budget")
+            found = dict.fromkeys(self.pool.ids(over), "beyond the pool's budget") | found
         return found
 
     def _rate(self, task: TaskKey) -> str:
@@ -291,3 +298,8 @@ class Replayer:
 
     def _stream(self, purpose: str, *items: str | int) -> np.random.Generator:
         return stream(self._seed, f"replay-{purpose}", self._now.step, *items)
+
+
+def _at_least_one(amount: float) -> int:
+    # 0.29 * 100 is a little less than 29 in floating point.
+    return max(1, int(amount + 1e-9))
