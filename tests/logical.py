@@ -64,7 +64,7 @@ def pool_dump(pool: Pool) -> dict[TrajectoryId, tuple[object, ...]]:
     ids = pool.ids(range(len(pool)))
     dump: dict[TrajectoryId, tuple[object, ...]] = {}
     for position, id_ in enumerate(ids):
-        facts = pool.facts[position]
+        facts = {name: column[position] for name, column in pool.facts.items()}
         task = pool.tasks.get(int(facts["task"]))
         dump[id_] = (
             None if task is None else task.key,

@@ -43,22 +43,48 @@ class Now:
 
 def eligible(pool: Pool, tasks: TaskColumns, rules: Rules, now: Now) -> Mask:
     """Mark the rows [len(pool)] that may be drawn now."""
+    found = np.zeros(len(pool), np.bool_)
+    start = _first_young(pool, rules.max_age, now)
+    if start < len(pool):
+        found[start:] = _allowed(pool, rules, now, start)
+        # Last, and only for rows that are left: tasks are looked up in no order of memory.
+        left = np.flatnonzero(found)
+        found[left] = tasks.open[pool.facts["task"][left]]
+    return found
+
+
+def _first_young(pool: Pool, max_age: int | None, now: Now) -> int:
+    """Find the first row that is not too old: all before it need no further look.
+
+    Rows lie in order of arrival, so of a large pool an age limit leaves the end.
+    """
+    if max_age is None or not len(pool):
+        return 0
+    young = pool.ages(now.version, now.run) <= max_age
+    first = int(young.argmax())
+    return first if young[first] else len(pool)
+
+
+def _allowed(pool: Pool, rules: Rules, now: Now, start: int) -> Mask:
+    """Apply all rules but the task's to the rows from `start` on."""
     facts = pool.facts
-    found: Mask = tasks.open[facts["task"]] & matching(pool, rules.fingerprints)
-    found &= facts["sampled"] > 0
+    found: Mask = facts["sampled"][start:] > 0
     if rules.needs_logprobs:
-        found &= facts["version"] >= 0
+        found &= facts["version"][start:] >= 0
     if rules.max_age is not None:
-        found &= pool.ages(now.version, now.run) <= rules.max_age
+        found &= pool.ages(now.version, now.run, start) <= rules.max_age
     if rules.max_uses is not None:
-        found &= pool.uses < rules.max_uses
+        found &= pool.uses[start:] < rules.max_uses
     if rules.cooldown:
-        found &= (pool.last_use < 0) | (now.step - pool.last_use > rules.cooldown)
+        last = pool.last_use[start:]
+        found &= (last < 0) | (last < now.step - rules.cooldown)
     # Comparisons with NaN are false: rows that were never measured pass.
     if rules.min_ess is not None:
-        found &= ~(pool.ess < rules.min_ess)
+        found &= ~(pool.ess[start:] < rules.min_ess)
     if rules.max_ratio is not None:
-        found &= ~(pool.ratio > rules.max_ratio)
+        found &= ~(pool.ratio[start:] > rules.max_ratio)
+    if not all(made_by == rules.fingerprints for made_by in pool.provenances.values()):
+        found &= matching(pool, rules.fingerprints)[start:]
     return found
 
 

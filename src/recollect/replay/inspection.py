@@ -25,9 +25,9 @@ def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
     pool = Pool(reader)
     if not len(pool):
         raise EmptyPool(reader.path)
-    newest = pool.facts[-1]
-    run = pool.runs[int(newest["run"])]
-    fingerprints = pool.provenances[int(newest["provenance"])]
+    facts = pool.facts
+    run = pool.runs[int(facts["run"][-1])]
+    fingerprints = pool.provenances[int(facts["provenance"][-1])]
     replayer = Replayer(
         pool,
         TaskBook(run, retirement(config), reader.task_states(run)),
@@ -42,4 +42,4 @@ def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
         run,
         config.run.seed,
     )
-    return replayer, int(newest["version"]) + 1
+    return replayer, int(facts["version"][-1]) + 1

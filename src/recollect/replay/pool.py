@@ -6,8 +6,7 @@ than 100 bytes, and a refresh costs as much as what changed since the last one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,40 @@ from recollect.trajectory import Trajectory
 from recollect.types import RunId, Task, TrajectoryId
 
 _SPARE = 1.125  # growth of the arrays: amortised O(1) appends at a bounded cost in memory
-_FIELDS = tuple(field.name for field in fields(Columns))
 _OLDEST = 2**31 - 1
+
+# Each column in memory of its own: a draw reads a few of them whole, and a record of all the
+# facts would bring the others along from memory.
+_FACTS: dict[str, np.dtype[Any]] = {name: PACK[name] for name in PACK.names or ()}
+_STATE: dict[str, np.dtype[Any]] = {
+    "seq": np.dtype(np.int64),
+    "uses": np.dtype(np.int32),
+    "last_use": np.dtype(np.int32),
+    "pinned": np.dtype(np.bool_),
+    "advantage": np.dtype(np.float32),
+    "priority": np.dtype(np.float32),
+    "ess": np.dtype(np.float32),
+    "ratio": np.dtype(np.float32),
+}
+
+_Arrays = dict[str, NDArray[Any]]
+
+
+class Facts(Mapping[str, NDArray[Any]]):
+    """What was known of the rows when they were written, by name of the column (see PACK)."""
+
+    def __init__(self, columns: _Arrays, size: int) -> None:
+        self._columns = columns
+        self._size = size
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name][: self._size]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FACTS)
+
+    def __len__(self) -> int:
+        return len(_FACTS)
 
 
 class Pool:
@@ -35,6 +66,7 @@ class Pool:
         self._change: int | None = None
         self._size = 0
         self._columns = _empty(0)
+        self._newest: dict[int, int] = {}  # version by run number, of live rows only
         self.tasks: dict[int, Task] = {}
         self.runs: dict[int, RunId] = {}
         self.provenances: dict[int, Provenance] = {}
@@ -46,69 +78,70 @@ class Pool:
     @property
     def seq(self) -> NDArray[np.int64]:
         """Order of arrival; names the row towards the store."""
-        return self._columns.seq[: self._size]
+        return self._columns["seq"][: self._size]
 
     @property
-    def facts(self) -> NDArray[Any]:
-        """Everything that was known when the row was written; fields as in `base.PACK`."""
-        return self._columns.pack[: self._size]
+    def facts(self) -> Facts:
+        """Everything that was known when the rows were written: columns named as in PACK."""
+        return Facts(self._columns, self._size)
 
     @property
     def uses(self) -> NDArray[np.int32]:
         """How many optimiser steps have applied the row."""
-        return self._columns.uses[: self._size]
+        return self._columns["uses"][: self._size]
 
     @property
     def last_use(self) -> NDArray[np.int32]:
         """The latest such step, -1 for none."""
-        return self._columns.last_use[: self._size]
+        return self._columns["last_use"][: self._size]
 
     @property
     def pinned(self) -> NDArray[np.bool_]:
         """Rows that must not be evicted."""
-        return self._columns.pinned[: self._size]
+        return self._columns["pinned"][: self._size]
 
     @property
     def advantage(self) -> NDArray[np.float32]:
         """The advantage that the row last trained with, NaN before its first score."""
-        return self._columns.advantage[: self._size]
+        return self._columns["advantage"][: self._size]
 
     @property
     def priority(self) -> NDArray[np.float32]:
         """The priority (>= 0) of its newest score, NaN before the first."""
-        return self._columns.priority[: self._size]
+        return self._columns["priority"][: self._size]
 
     @property
     def ess(self) -> NDArray[np.float32]:
         """Effective sample size (0, 1] of its last policy ratios, NaN where never measured."""
-        return self._columns.ess[: self._size]
+        return self._columns["ess"][: self._size]
 
     @property
     def ratio(self) -> NDArray[np.float32]:
         """The 99 % quantile of its last policy ratios, NaN where never measured."""
-        return self._columns.ratio[: self._size]
+        return self._columns["ratio"][: self._size]
 
     @property
     def nbytes(self) -> int:
         """Memory held by the columns."""
-        return sum(int(getattr(self._columns, name).nbytes) for name in _FIELDS)
+        return sum(int(column.nbytes) for column in self._columns.values())
 
-    def ages(self, version: int, run: RunId) -> NDArray[np.int32]:
-        """Age of each row for a run at a policy version; -1 for rows no policy sampled.
+    def ages(self, version: int, run: RunId, start: int = 0) -> NDArray[np.int32]:
+        """Age of the rows from `start` on for a run at a policy version; -1 if none sampled them.
 
         Versions of different runs do not compare. Another run counts as one that ended just
         before this one began: its newest row here is one version older than version 0.
         """
-        sampled_at, runs = self.facts["version"], self.facts["run"]
+        sampled_at = self.facts["version"][start:]
         # What a row's version is subtracted from, by the number of its run.
-        now = np.full(max(self.runs, default=0) + 1, -1, dtype=np.int64)
-        np.maximum.at(now, runs, sampled_at)
-        now += version + 1
+        now = np.full(max(self.runs, default=0) + 1, version, dtype=np.int32)
         for number, id_ in self.runs.items():
-            if id_ == run:
-                now[number] = version
-        age = np.clip(now[runs] - sampled_at, None, _OLDEST)
-        return np.where(sampled_at < 0, -1, age).astype(np.int32)
+            if id_ != run:
+                now[number] = min(version + 1 + self._newest.get(number, -1), _OLDEST)
+        alone = len(self._newest) == 1  # the usual case, and there is no need to look
+        since = now[next(iter(self._newest))] if alone else now[self.facts["run"][start:]]
+        age: NDArray[np.int32] = since - sampled_at
+        age[sampled_at < 0] = -1
+        return age
 
     def trajectories(self, positions: Sequence[int] | NDArray[np.int64]) -> list[Trajectory]:
         """Read the trajectories at these positions from the store."""
@@ -123,15 +156,14 @@ class Pool:
 
         The next refresh after the row changed in the store forgets it.
         """
-        self._columns.uses[list(positions)] += 1
-        self._columns.last_use[list(positions)] = step
+        self._columns["uses"][list(positions)] += 1
+        self._columns["last_use"][list(positions)] = step
 
     def refresh(self) -> None:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
         changes = self._store.changes(self._change)
         if changes.reset:
-            self._size = 0
-            self._columns = _empty(0)
+            self._size, self._columns, self._newest = 0, _empty(0), {}
         self._remove(changes.gone)
         for block in changes.added:
             self._upsert(block)
@@ -146,58 +178,54 @@ class Pool:
             return
         keep = ~np.isin(self.seq, gone)
         kept = int(np.count_nonzero(keep))
-        for name in _FIELDS:
-            column = getattr(self._columns, name)
+        for column in self._columns.values():
             column[:kept] = column[: self._size][keep]
         self._size = kept
+        self._newest = {}
+        self._see_versions(self.facts["run"], self.facts["version"])
+
+    def _see_versions(self, runs: NDArray[Any], versions: NDArray[Any]) -> None:
+        for number in np.unique(runs):
+            newest = int(versions[runs == number].max())
+            self._newest[int(number)] = max(newest, self._newest.get(int(number), -1))
 
     def _upsert(self, block: Columns) -> None:
         """Overwrite rows that are known, append the others; `seq` stays ascending."""
+        given = {name: getattr(block, name) for name in _STATE}
+        given |= {name: block.pack[name] for name in _FACTS}
         position = np.searchsorted(self.seq, block.seq)
         inside = position < self._size
         known = np.zeros(len(block.seq), dtype=np.bool_)
         known[inside] = self.seq[position[inside]] == block.seq[inside]
-        for name in _FIELDS:
-            getattr(self._columns, name)[position[known]] = getattr(block, name)[known]
+        for name, column in self._columns.items():
+            column[position[known]] = given[name][known]
         new = ~known
         count = int(np.count_nonzero(new))
         if count == 0:
             return
         self._reserve(self._size + count)
-        for name in _FIELDS:
-            getattr(self._columns, name)[self._size : self._size + count] = getattr(block, name)[
-                new
-            ]
-        in_order = self._size == 0 or block.seq[new][0] > self._columns.seq[self._size - 1]
+        for name, column in self._columns.items():
+            column[self._size : self._size + count] = given[name][new]
+        in_order = self._size == 0 or block.seq[new][0] > self._columns["seq"][self._size - 1]
         self._size += count
+        self._see_versions(given["run"], given["version"])
         if not in_order:
             self._sort()
 
     def _reserve(self, size: int) -> None:
-        if size <= len(self._columns.seq):
+        if size <= len(self._columns["seq"]):
             return
-        larger = _empty(max(size, int(len(self._columns.seq) * _SPARE)))
-        for name in _FIELDS:
-            getattr(larger, name)[: self._size] = getattr(self._columns, name)[: self._size]
+        larger = _empty(max(size, int(len(self._columns["seq"]) * _SPARE)))
+        for name, column in self._columns.items():
+            larger[name][: self._size] = column[: self._size]
         self._columns = larger
 
     def _sort(self) -> None:
         """Restore the order after a row came back (unbanned, released, un-evicted by a fence)."""
         order = np.argsort(self.seq, kind="stable")
-        for name in _FIELDS:
-            column = getattr(self._columns, name)
+        for column in self._columns.values():
             column[: self._size] = column[: self._size][order]
 
 
-def _empty(size: int) -> Columns:
-    return Columns(
-        seq=np.empty(size, dtype=np.int64),
-        pack=np.empty(size, dtype=PACK),
-        uses=np.empty(size, dtype=np.int32),
-        last_use=np.empty(size, dtype=np.int32),
-        pinned=np.empty(size, dtype=np.bool_),
-        advantage=np.empty(size, dtype=np.float32),
-        priority=np.empty(size, dtype=np.float32),
-        ess=np.empty(size, dtype=np.float32),
-        ratio=np.empty(size, dtype=np.float32),
-    )
+def _empty(size: int) -> _Arrays:
+    return {name: np.empty(size, dtype=kind) for name, kind in (_STATE | _FACTS).items()}

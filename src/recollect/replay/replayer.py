@@ -127,7 +127,9 @@ class Replayer:
         self.taken, self._joined = [], set()
         self._begun = self.start.has_begun(step, steps, len(self.pool))
         self._eligible = eligible(self.pool, self._tasks, self._policy.rules, self._now)
-        self._weights = row_weights(self.pool, self._tasks, self._policy.weighing, self._now)
+        self._weights = row_weights(
+            self.pool, self._tasks, self._policy.weighing, self._now, self._eligible
+        )
 
     def mix(self, tasks: int) -> list[MixedTask]:
         """Choose the tasks of a step, of `tasks` in all, that are tasks with stored successes."""

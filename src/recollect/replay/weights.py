@@ -29,37 +29,45 @@ class Weighing:
     sigma: float = 0.125
 
 
-def row_weights(pool: Pool, tasks: TaskColumns, weighing: Weighing, now: Now) -> Floats:
-    """Weight of each row of the pool [n], >= 0 and finite; eligibility is not looked at here.
+def row_weights(
+    pool: Pool, tasks: TaskColumns, weighing: Weighing, now: Now, allowed: NDArray[np.bool_]
+) -> Floats:
+    """Weight of each row of the pool [n], >= 0 and finite; 0 for rows that are not allowed.
 
     A row without the figure that the priority asks for (never trained on, never sampled) has
     weight 0. Tasks that were not tried yet count like a success rate of `center`.
     """
-    weights = priorities(pool, weighing.priority)
-    if weighing.alpha != 1.0:
+    # Only allowed rows are weighed: of a large pool, an age limit leaves few.
+    rows = np.flatnonzero(allowed)
+    weights = priorities(pool, weighing.priority, rows)
+    if weighing.alpha == 0.5:
+        weights = np.sqrt(weights)
+    elif weighing.alpha != 1.0:
         # 0^0 is 1: with alpha = 0 even a row of no priority would count.
         weights = np.where(weights > 0, weights**weighing.alpha, 0.0)
     if weighing.half_life is not None:
-        ages = np.maximum(pool.ages(now.version, now.run), 0)
-        weights = weights * np.exp2(-ages / weighing.half_life)
+        ages = np.maximum(pool.ages(now.version, now.run)[rows], 0)
+        weights = weights * np.exp2(ages * np.float32(-1.0 / weighing.half_life))
     if weighing.buckets != "uniform":
         rates = np.where(np.isnan(tasks.rate), weighing.center, tasks.rate)
         by_task = bucket_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
-        weights = weights * by_task[pool.facts["task"]]
-    return np.nan_to_num(weights, nan=0.0, posinf=0.0, neginf=0.0)
+        weights = weights * by_task[pool.facts["task"][rows]]
+    found = np.zeros(len(pool))
+    found[rows] = np.nan_to_num(weights, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+    return found
 
 
-def priorities(pool: Pool, kind: Priority) -> Floats:
-    """Priority of each row [n], >= 0; NaN where it is not known."""
+def priorities(pool: Pool, kind: Priority, rows: NDArray[np.int64]) -> Floats:
+    """Priority of some rows of the pool, >= 0; NaN where it is not known."""
     if kind == "none":
-        return np.ones(len(pool))
+        return np.ones(rows.size)
     if kind == "advantage":
-        return np.abs(pool.advantage)
+        return np.abs(pool.advantage[rows])
     if kind == "stored":
-        return pool.priority
+        return pool.priority[rows]
     if kind == "reward":
-        return np.asarray(np.maximum(pool.facts["reward"], 0.0))
-    return np.asarray(np.exp(pool.facts["logprob"]))
+        return np.asarray(np.maximum(pool.facts["reward"][rows], 0.0))
+    return np.asarray(np.exp(pool.facts["logprob"][rows]))
 
 
 def priority_weights(probabilities: Floats, rows: int, beta: float) -> NDArray[np.float64]:

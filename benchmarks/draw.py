@@ -1,0 +1,201 @@
+"""How long does a draw take? Ours with all rules against prioritised samplers with their one.
+
+    python benchmarks/draw.py                 10 k, 100 k and 1 M rows
+    python benchmarks/draw.py --rows 10000    one size
+
+256 rows are drawn from a pool, again and again. Ours applies every rule at once (age, uses,
+cooldown, effective sample size, fingerprints, priority, freshness, bucket weights) and knows each
+row's exact inclusion probability; cpprb's and TorchRL's samplers draw with replacement by priority
+alone. After each draw the priorities of the drawn rows are changed, which is part of what is timed
+for all of them. "age limit" is ours with an age limit that leaves 1 % of the pool, as in training.
+
+Times are the median of the rounds, taking turns in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from recollect.ledger import Run
+from recollect.replay.book import Retirement, TaskBook
+from recollect.replay.eligibility import Now, Rules, eligible
+from recollect.replay.pool import Pool
+from recollect.replay.sampling import draw
+from recollect.replay.task_columns import TaskColumns
+from recollect.replay.weights import Weighing, row_weights
+from recollect.store.records import PACK, Changes, Columns, Provenance
+from recollect.types import RunId, Task
+from results_file import write_results
+
+DRAWS = 256
+RUN = RunId("bench")
+MADE_BY = Provenance("t", "e", "r")
+_BLOCK = 65536
+
+
+class Rows:
+    """A store that only feeds a pool: rows as a run of 64 rows a step would leave them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._tasks = {n: Task("bench", str(n)) for n in range(1, max(2, size // 64) + 1)}
+
+    def changes(self, since: int | None) -> Changes:
+        """Give all rows, once."""
+        added = self._blocks() if since is None else iter(())
+        return Changes(1, False, added, np.empty(0, np.int64))
+
+    def _blocks(self) -> Iterator[Columns]:
+        rng = np.random.default_rng(0)
+        for start in range(0, self._size, _BLOCK):
+            n = min(_BLOCK, self._size - start)
+            pack = np.zeros(n, PACK)
+            pack["task"] = rng.integers(1, len(self._tasks) + 1, n)
+            pack["run"] = pack["provenance"] = 1
+            pack["step"] = pack["version"] = np.arange(start, start + n) // 64
+            pack["sampled"], pack["tokens"], pack["bytes"] = 60, 300, 2000
+            pack["success"] = rng.random(n) < 0.4
+            uses = rng.integers(0, 4, n).astype(np.int32)
+            yield Columns(
+                seq=np.arange(start, start + n),
+                pack=pack,
+                uses=uses,
+                last_use=np.where(uses > 0, pack["step"] + 1, -1).astype(np.int32),
+                pinned=np.zeros(n, np.bool_),
+                advantage=rng.normal(size=n).astype(np.float32),
+                priority=rng.random(n).astype(np.float32),
+                ess=rng.random(n).astype(np.float32),
+                ratio=(1 + rng.random(n)).astype(np.float32),
+            )
+
+    def tasks(self) -> dict[int, Task]:
+        """All tasks by number."""
+        return self._tasks
+
+    def runs(self) -> dict[int, Run]:
+        """The one run."""
+        return {1: Run(RUN)}
+
+    def provenances(self) -> dict[int, Provenance]:
+        """The one kind of rows."""
+        return {1: MADE_BY}
+
+
+def ours(size: int, max_age: int | None) -> Callable[[], object]:
+    """Make our draw over a pool of this size."""
+    pool = Pool(Rows(size))  # type: ignore[arg-type]
+    book = TaskBook(RUN, Retirement(False, 8, 20))
+    tasks = TaskColumns(book, {task.key for task in pool.tasks.values()})
+    tasks.follow(pool.tasks)
+    tasks.rate[:] = np.random.default_rng(1).random(tasks.rate.size)
+    rules = Rules(MADE_BY, max_age, max_uses=4, cooldown=1, min_ess=0.05, max_ratio=10.0)
+    weighing = Weighing("advantage", 0.5, half_life=1e4, buckets="gaussian", sigma=0.3)
+    rng, version = np.random.default_rng(2), size // 64
+
+    def once() -> NDArray[np.float64]:
+        now = Now(RUN, version, version)
+        allowed = eligible(pool, tasks, rules, now)
+        drawn = draw(row_weights(pool, tasks, weighing, now, allowed), DRAWS, rng)
+        pool.advantage[drawn.positions] = rng.random(drawn.positions.size)
+        return drawn.probabilities
+
+    return once
+
+
+def cpprb(size: int) -> Callable[[], object]:
+    """Make cpprb's prioritised draw."""
+    from cpprb import PrioritizedReplayBuffer
+
+    buffer = PrioritizedReplayBuffer(size, {"row": {"dtype": np.int64}}, alpha=0.5)
+    rng = np.random.default_rng(2)
+    for start in range(0, size, _BLOCK):
+        n = min(_BLOCK, size - start)
+        buffer.add(row=np.arange(start, start + n), priorities=rng.random(n))
+
+    def once() -> object:
+        drawn = buffer.sample(DRAWS, beta=0.4)
+        buffer.update_priorities(drawn["indexes"], rng.random(DRAWS))
+        return drawn["weights"]
+
+    return once
+
+
+def torchrl(size: int) -> Callable[[], object]:
+    """Make TorchRL's prioritised draw."""
+    import torch
+    from torchrl.data.replay_buffers.samplers import PrioritizedSampler
+    from torchrl.data.replay_buffers.storages import ListStorage
+
+    sampler = PrioritizedSampler(size, alpha=0.5, beta=0.4)
+    storage = ListStorage(size)
+    storage._storage = list(range(size))
+    everything = torch.arange(size)
+    sampler.extend(everything)
+    sampler.update_priority(everything, torch.rand(size))
+
+    def once() -> object:
+        index, info = sampler.sample(storage, DRAWS)
+        sampler.update_priority(index, torch.rand(DRAWS))
+        return info
+
+    return once
+
+
+def measure(makers: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median milliseconds of each, taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in makers}
+    for number in range(rounds + 3):
+        for name, once in makers.items():
+            started = time.perf_counter()
+            once()
+            if number >= 3:
+                times[name].append(1000 * (time.perf_counter() - started))
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> None:
+    """Time all sizes, print the table, write benchmarks/results/draw.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--rounds", type=int, default=30)
+    args = parser.parse_args()
+    console, figures, missing = Console(), dict[str, Any](), dict[str, str]()
+    for size in args.rows:
+        makers = {
+            "all rules": ours(size, None),
+            "all rules, age limit": ours(size, max(2, size // 6400)),
+        }
+        for name, make in (("cpprb", cpprb), ("torchrl", torchrl)):
+            try:
+                makers[name] = make(size)
+            except (ImportError, RuntimeError) as error:
+                missing[name] = str(error)
+        figures[f"{size}"] = measure(makers, args.rounds)
+    table = Table("rows", "all rules", "all rules, age limit", "cpprb", "torchrl")
+    for size, times in figures.items():
+        cells = [f"{times[name]:.2f} ms" if name in times else "-" for name in table_names(table)]
+        table.add_row(f"{int(size):,}", *cells)
+    console.print(table)
+    for name, why in missing.items():
+        console.print(f"{name} could not be run here: {why}")
+    about = {"milliseconds_for_256_draws": figures, "not_run": missing}
+    packages = ["numpy", *(name for name in ("cpprb", "torchrl") if name not in missing)]
+    console.print(f"written to {write_results('draw', about, [0], packages)}")
+
+
+def table_names(table: Table) -> list[str]:
+    """Names of the columns after the first."""
+    return [str(column.header) for column in table.columns[1:]]
+
+
+if __name__ == "__main__":
+    main()
