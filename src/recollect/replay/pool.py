@@ -133,13 +133,15 @@ class Pool:
         """
         sampled_at = self.facts["version"][start:]
         # What a row's version is subtracted from, by the number of its run.
-        now = np.full(max(self.runs, default=0) + 1, version, dtype=np.int32)
+        now = np.full(max(self.runs, default=0) + 1, version, dtype=np.int64)
         for number, id_ in self.runs.items():
             if id_ != run:
-                now[number] = min(version + 1 + self._newest.get(number, -1), _OLDEST)
+                now[number] = version + 1 + self._newest.get(number, -1)
+        if now.max() <= _OLDEST:
+            now = now.astype(np.int32)  # half the memory to go through, in all runs but absurd ones
         alone = len(self._newest) == 1  # the usual case, and there is no need to look
         since = now[next(iter(self._newest))] if alone else now[self.facts["run"][start:]]
-        age: NDArray[np.int32] = since - sampled_at
+        age = np.minimum(since - sampled_at, _OLDEST).astype(np.int32, copy=False)
         age[sampled_at < 0] = -1
         return age
 
