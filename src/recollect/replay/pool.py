@@ -141,7 +141,7 @@ class Pool:
             now = now.astype(np.int32)  # half the memory to go through, in all runs but absurd ones
         alone = len(self._newest) == 1  # the usual case, and there is no need to look
         since = now[next(iter(self._newest))] if alone else now[self.facts["run"][start:]]
-        age = np.minimum(since - sampled_at, _OLDEST).astype(np.int32, copy=False)
+        age: NDArray[np.int32] = np.minimum(since - sampled_at, _OLDEST).astype(np.int32)
         age[sampled_at < 0] = -1
         return age
 
