@@ -33,7 +33,6 @@ from recollect.types import (
     Segment,
     SegmentKind,
     Task,
-    TaskKey,
     TrajectoryId,
     group_id,
 )
@@ -189,7 +188,7 @@ def make_replayer(
 ) -> Replayer:
     return Replayer(
         Pool(store),
-        book or TaskBook(RUN, NEVER),
+        TaskBook(RUN, NEVER) if book is None else book,
         {each.key for each in schedule},
         Policy(rules, weighing, amounts, keeping, budget),
         Chooser(choice, candidates, likelihood),
@@ -206,7 +205,3 @@ def fresh(task: Task, step: int, *successes: bool, entropy: float | None = 0.5) 
         trajectory(f"fresh-{step}-{task.id}-{n}", replace(plant, success=success))
         for n, success in enumerate(successes)
     ]
-
-
-def keys(rows: Sequence[Task]) -> list[TaskKey]:
-    return [each.key for each in rows]

@@ -17,7 +17,14 @@ def weigh(plants: list[Plant], weighing: Weighing, version: int = 8) -> list[flo
     with planted(*plants) as store:
         pool = Pool(store)
         tasks = columns(pool, book_of((TASKS[0], 4, 8), (TASKS[1], 5, 8)))
-        return row_weights(pool, tasks, weighing, Now(RUN, 8, version)).tolist()
+        everyone = np.ones(len(pool), np.bool_)
+        found = row_weights(pool, tasks, weighing, Now(RUN, 8, version), everyone)
+        for place in range(len(pool)):  # rows that are not allowed weigh nothing, others the same
+            some = everyone.copy()
+            some[place] = False
+            partly = row_weights(pool, tasks, weighing, Now(RUN, 8, version), some)
+            assert partly.tolist() == np.where(some, found, 0.0).tolist()
+        return found.tolist()
 
 
 def test_priorities() -> None:

@@ -138,6 +138,8 @@ class Replayer:
             return []
         wanted = quota(amounts.mix_ratio, tasks, self.start.since, self._now.step)
         rows = np.flatnonzero(self._eligible & self.pool.facts["success"])
+        if self._chooser.choice == "random":  # which never takes a row without weight
+            rows = rows[self._weights[rows] > 0]
         numbers = np.unique(self.pool.facts["task"][rows])
         rng = self._stream("mix")
         chosen = self._draw_tasks(numbers, wanted, rng)
