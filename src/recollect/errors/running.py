@@ -1,0 +1,126 @@
+"""What can go wrong with runs: their models, checkpoints, metrics, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.errors.base import RecollectError
+
+
+class UnusableChatTemplate(RecollectError):
+    """A model's chat template cannot be used to build prompts piece by piece."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The model's chat template cannot be used: {why}.",
+            "Choose an instruction-tuned model, or set tokenizer.chat_template to a ChatML one.",
+        )
+
+
+class ModelMissing(RecollectError):
+    """A model cannot be loaded from where the configuration says."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"The model {name!r} cannot be loaded: {why.splitlines()[0][:300]}",
+            "Give `tiny` (built in), a folder made by save_pretrained, or a hub id that is cached "
+            "or can be downloaded.",
+        )
+
+
+class CheckpointDamaged(RecollectError):
+    """A checkpoint folder does not match its manifest."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(
+            f"The checkpoint {path} is damaged: {why}.",
+            "Resume takes the newest whole one by itself; this one can be deleted.",
+        )
+
+
+class TrainingDiverged(RecollectError):
+    """Several updates in a row had a loss or gradient that is not finite."""
+
+    exit_code = 3
+
+    def __init__(self, step: int, count: int, saved: Path | str) -> None:
+        super().__init__(
+            f"{count} updates in a row up to step {step} were not finite and were skipped.",
+            f"The last batch is saved in {saved}. Lower train.learning_rate, or set "
+            "model.dtype=float32, then resume.",
+        )
+
+
+class RunExists(RecollectError):
+    """A run folder of this name is there already."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(
+            f"{path} holds a run already.",
+            f"Go on with it: recollect resume {path}. Or choose another: run.name=NAME. "
+            f"Or delete the folder.",
+        )
+
+
+class RunMissing(RecollectError):
+    """There is no run where one was named, or no run at all."""
+
+    def __init__(self, path: Path | str, why: str = "there is no run") -> None:
+        super().__init__(f"{path}: {why}.", "List runs with: recollect runs ls")
+
+
+class UnknownMetric(RecollectError):
+    """Somebody logs metrics that the table of names does not document."""
+
+    def __init__(self, names: Sequence[str], nearest: str = "") -> None:
+        guess = f"Did you mean {nearest!r}? " if nearest else ""
+        super().__init__(
+            f"Undocumented metric {', '.join(map(repr, names[:5]))}.",
+            f"{guess}Document it in src/recollect/telemetry/names.py, then run: "
+            "python scripts/write_metric_docs.py",
+        )
+        self.names = tuple(names)
+
+
+class UnknownTracker(RecollectError):
+    """No experiment tracker has this name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"There is no tracker {name!r}.", f"Known: {', '.join(known)}.")
+
+
+class TrackerNotReady(RecollectError):
+    """A tracker is installed but cannot be used as asked."""
+
+    def __init__(self, name: str, why: str, hint: str) -> None:
+        super().__init__(f"{name} cannot be used: {why}.", hint)
+
+
+class BadComparison(RecollectError):
+    """Arms, seeds or a grid that cannot be compared, or a folder that holds another comparison."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"This cannot be compared: {what}.", hint)
+
+
+class ComparisonFailed(RecollectError):
+    """A run of a comparison ended with an error; those that finished are kept."""
+
+    def __init__(self, run: Path | str, why: str, log: Path | str) -> None:
+        super().__init__(
+            f"The run {run} failed: {why}.",
+            f"Its output is in {log}. Repair the cause, then give the same command again: "
+            "finished runs are not repeated.",
+        )
+
+
+class ComparisonStopped(RecollectError):
+    """Somebody interrupted a comparison; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            "The comparison was interrupted; its runs are saved.",
+            "Give the same command again to go on: finished runs are not repeated.",
+        )
+        self.exit_code = 128 + number

@@ -1,0 +1,231 @@
+"""What can go wrong with a store and what lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.errors.base import RecollectError
+
+
+class CorruptFrame(RecollectError):
+    """A stored frame fails its checksum or its own lengths: bytes changed since."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"The frame is damaged: {problem}.")
+        self.problem = problem
+
+
+class StoreError(RecollectError):
+    """Base of everything that can go wrong with a store; `path` is the store's file."""
+
+    def __init__(self, path: Path | str, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.path = Path(path)
+
+
+class StoreMissing(StoreError):
+    """There is no store at this path."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(
+            path,
+            f"There is no store at {path}.",
+            "Name another with --store, or make one with: recollect pool import FILE --store PATH",
+        )
+
+
+class NotAStore(StoreError):
+    """The file exists but Recollect did not make it."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(
+            path,
+            f"{path} is not a Recollect store: {why}.",
+            "Nothing was changed. Name the right file with --store.",
+        )
+
+
+class StoreTooNew(StoreError):
+    """A later version of Recollect wrote this store."""
+
+    def __init__(self, path: Path | str, found: int, known: int) -> None:
+        super().__init__(
+            path,
+            f"{path} has schema {found}; this Recollect knows schemas up to {known}.",
+            "Nothing was changed. Upgrade with: pip install --upgrade recollect",
+        )
+
+
+class StoreTooOld(StoreError):
+    """The store needs a migration, which only a writer may run."""
+
+    def __init__(self, path: Path | str, found: int, known: int) -> None:
+        super().__init__(
+            path,
+            f"{path} has schema {found}; this Recollect reads schema {known}.",
+            f"Bring it up to date with: recollect pool migrate --store {path}",
+        )
+
+
+class StoreLocked(StoreError):
+    """Another live process is the store's writer."""
+
+    def __init__(self, path: Path | str, owner: str) -> None:
+        super().__init__(
+            path,
+            f"{path} is being written by {owner}.",
+            "Reading works meanwhile. To write, wait for that process or stop it.",
+        )
+        self.owner = owner
+
+
+class StoreBusy(StoreError):
+    """SQLite could not get a file lock in time: a long read or a foreign program holds it."""
+
+    def __init__(self, path: Path | str, waited: float) -> None:
+        super().__init__(
+            path,
+            f"{path} stayed locked for {waited:g} s by another connection.",
+            "Close other programs that have the file open, then try again.",
+        )
+
+
+class StoreFull(StoreError):
+    """The disk (or the store's size limit) is full; the transaction was rolled back whole."""
+
+    def __init__(self, path: Path | str, free: int | None) -> None:
+        room = "" if free is None else f" ({free:,} bytes free)"
+        super().__init__(
+            path,
+            f"No room left on the disk that holds {path}{room}.",
+            "Nothing acknowledged was lost. Free some space, then go on.",
+        )
+
+
+class StoreReadOnly(StoreError):
+    """The store or its folder cannot be written."""
+
+    def __init__(self, path: Path | str, why: str = "") -> None:
+        reason = f": {why}" if why else ""
+        super().__init__(
+            path,
+            f"{path} cannot be written{reason}.",
+            "Check the permissions of the file and its folder, or copy the store elsewhere.",
+        )
+
+
+class StoreDamaged(StoreError):
+    """SQLite itself finds the file damaged."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(
+            path,
+            f"{path} is damaged: {why}.",
+            f"See what is hurt with: recollect pool verify --store {path}",
+        )
+
+
+class StoreFailed(StoreError):
+    """The operating system or SQLite failed in a way no other class names."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(
+            path,
+            f"The store {path} failed: {why}.",
+            "The transaction was rolled back. Check the disk, then try again.",
+        )
+
+
+class StoreConflict(StoreError):
+    """Something with this key is stored already, with other content."""
+
+    def __init__(self, path: Path | str, table: str, key: str) -> None:
+        super().__init__(
+            path,
+            f"{table} {key} is already stored with different content.",
+            "Records never change once stored: give the new one another id, or fence its step.",
+        )
+        self.key = key
+
+
+class CorruptRecord(StoreError):
+    """Stored trajectories whose frames fail their checksum; they are quarantined, not returned."""
+
+    def __init__(self, path: Path | str, ids: Sequence[str], problem: str) -> None:
+        shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+        super().__init__(
+            path,
+            f"Damaged trajectory {shown}: {problem}.",
+            f"Set such records aside with: recollect pool verify --store {path}",
+        )
+        self.ids = tuple(ids)
+
+
+class UnknownId(StoreError):
+    """No record of this kind has this id."""
+
+    def __init__(self, path: Path | str, kind: str, given: str, hint: str = "") -> None:
+        super().__init__(
+            path,
+            f"No {kind} {given!r} in {path}.",
+            hint or "List what is there with: recollect pool ls",
+        )
+        self.given = given
+
+
+class AmbiguousId(StoreError):
+    """A shortened id fits several records."""
+
+    def __init__(self, path: Path | str, kind: str, given: str, matches: Sequence[str]) -> None:
+        super().__init__(
+            path,
+            f"{given!r} fits several {kind} ids: {', '.join(matches)}.",
+            "Give a few more characters.",
+        )
+        self.matches = tuple(matches)
+
+
+class BadQuery(StoreError):
+    """A user's SQL is malformed, would write, or ran too long."""
+
+    def __init__(self, path: Path | str, why: str, hint: str = "") -> None:
+        super().__init__(
+            path,
+            f"The query was refused: {why}.",
+            hint or 'See the tables with: recollect pool sql "SELECT name, sql FROM sqlite_schema"',
+        )
+
+
+class ExportFailed(RecollectError):
+    """An export could not be written; nothing stands under the name that was asked for."""
+
+    def __init__(self, target: Path | str, why: str, hint: str = "") -> None:
+        super().__init__(
+            f"The export to {target} failed: {why}.",
+            hint or "Nothing was written under that name. Check the folder and its free space.",
+        )
+
+
+class NothingToStartFrom(StoreError):
+    """The pool that a run is to begin with has no row it could train on."""
+
+    def __init__(self, path: Path | str, left: int) -> None:
+        rows = f"All of its {left:,} rows were" if left else "It has no live rows"
+        why = f"{rows} made with another tokenizer, template or environment." if left else rows
+        super().__init__(
+            path,
+            f"pool.start_from: nothing in {path} can be replayed here. {why}",
+            "Use a store of the same model and environment, or set pool.start_from=none.",
+        )
+
+
+class EmptyPool(StoreError):
+    """There is nothing to draw from."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(
+            path,
+            f"{path} holds no live trajectories.",
+            "Train a while first, or import some with: recollect pool import FILE",
+        )
