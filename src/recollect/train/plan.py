@@ -38,8 +38,9 @@ def make_plan(
 ) -> tuple[Plan, int]:
     """Choose a step's `tasks` tasks; gives the place in the schedule after it.
 
-    Mixed tasks first; what is left goes to retired tasks whose re-test is due, then to the
-    schedule. If it has too few tasks that are not retired, retired ones are trained after all.
+    Mixed tasks first. Of the places that are left, up to half go to retired tasks whose re-test
+    is due: however many there are, the others have their turn. The rest goes to the schedule. If
+    it has too few tasks that are not retired, retired ones are trained after all, due ones first.
     """
     if replayer is None:
         taken, position = schedule.take(position, tasks)
@@ -47,8 +48,10 @@ def make_plan(
     mixed = replayer.mix(tasks)
     known = {each.task.key for each in mixed}
     room = min(tasks, len(schedule.by_key)) - len(mixed)
-    due = [schedule.by_key[key] for key in replayer.book.due(step) if key in schedule.by_key]
-    scheduled = [task for task in due if task.key not in known][:room]
+    keys = (key for key in replayer.book.due(step) if key not in known)
+    due = [schedule.by_key[key] for key in keys if key in schedule.by_key]
+    half = (room + step % 2) // 2  # of an odd number by turns
+    scheduled = due[:half]
     known |= {task.key for task in scheduled}
 
     def resting(key: TaskKey) -> bool:
@@ -56,6 +59,7 @@ def make_plan(
 
     taken, position = schedule.take(position, room - len(scheduled), resting)
     scheduled += taken
+    scheduled += due[half : half + room - len(scheduled)]
     if len(scheduled) < room:
         known |= {task.key for task in scheduled}
         taken, position = schedule.take(position, room - len(scheduled), known.__contains__)
