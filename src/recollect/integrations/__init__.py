@@ -1,0 +1,1 @@
+"""The integrations room: other code bases' interfaces, on our store and pool."""
