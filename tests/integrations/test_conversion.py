@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from integrations.hosts import SETTINGS, HostTask, finish_step, group, manager_of, new_store, row
+from integrations.hosts import SETTINGS, HostTask, finish_step, group, manager_of, row
 from recollect.errors import InvalidRecord
 from recollect.integrations.agentevolver import (
     ExperienceManager,
@@ -25,12 +24,6 @@ from recollect.integrations.agentevolver import (
 from recollect.store.sqlite import SqliteStore
 
 PAD = 0
-
-
-@pytest.fixture
-def store() -> Iterator[SqliteStore]:
-    with new_store() as store:
-        yield store
 
 
 def mixed(store: SqliteStore, **settings: object) -> tuple[ExperienceManager, list[Sample]]:

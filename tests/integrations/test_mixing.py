@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,12 +14,6 @@ from integrations.hosts import SETTINGS, HostTask, finish_step, group, manager_o
 from recollect.errors import InvalidRecord
 from recollect.integrations.agentevolver import ExperienceManager, ExperienceMixCollateFn
 from recollect.store.sqlite import SqliteStore
-
-
-@pytest.fixture
-def store() -> Iterator[SqliteStore]:
-    with new_store() as store:
-        yield store
 
 
 def tasks(count: int, name: str = "fresh") -> list[HostTask]:

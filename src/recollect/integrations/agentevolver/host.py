@@ -19,9 +19,17 @@ class HostTask(Protocol):
     `copy.copy` must copy it, and its `metadata` must be replaceable.
     """
 
-    task_id: str
-    query: str | None
-    metadata: MutableMapping[str, Any]
+    @property
+    def task_id(self) -> str:
+        """The host's id of the task."""
+
+    @property
+    def query(self) -> str | None:
+        """The query of its own, if it has one."""
+
+    @property
+    def metadata(self) -> MutableMapping[str, Any]:
+        """Where the number of replayed rows is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from recollect.errors import InvalidRecord
 from recollect.integrations.agentevolver.host import HostTask
@@ -101,6 +101,6 @@ class ExperienceMixCollateFn(Generic[T]):
 
 
 def _own_copy(task: T) -> T:
-    own = copy.copy(task)
+    own: Any = copy.copy(task)
     own.metadata = dict(task.metadata)
-    return own
+    return cast("T", own)

@@ -109,7 +109,7 @@ def from_host(row: HostRow, task: Task, step: Step, success_threshold: float) ->
     )
     prompt, response = _ids(row.prompt_ids, id_), _ids(row.response_ids, id_)
     mask = np.asarray(row.loss_mask)
-    if mask.shape != response.shape or not np.isin(mask, (0, 1)).all():
+    if mask.shape != response.shape or not ((mask == 0) | (mask == 1)).all():
         problem = f"must be 0 or 1 for each of {response.size} response tokens"
         raise InvalidRecord("loss_mask", problem, id_)
     if not mask.any():
