@@ -1,0 +1,170 @@
+"""Exact resume of runs that replay: after kill -9 the same draws, the same uses, the same weights.
+
+Every row that an optimiser step applied is in the ledger once, whenever the run was killed. The
+children are real processes that run the real command line.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logical import all_rows
+from recollect.replay.pool import Pool
+from recollect.store import open_reader
+from recollect.store.records import Query
+from recollect.telemetry.reading import read_metrics
+from recollect.types import RunId, Status
+from reporting import chosen_seed
+from train.processes import run_cli
+from train.replays import EVERYTHING
+from train.small import make_model
+from train.traces import trace
+
+from .test_resume import disturbed_run, train_command
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+
+STEPS = 7
+RUN = RunId("run")
+BASE = (
+    f"run.steps={STEPS}",
+    "checkpoint.every=3",
+    "eval.every=0",
+    "run.name=run",
+    "environment.tasks=5",
+    "train.learning_rate=0.02",
+)
+# Evictions and retirement are undone and done again as well; fractions of tasks are carried.
+FULL = (
+    *BASE,
+    *EVERYTHING,
+    "replay.mix_ratio=0.3",
+    "replay.start_success=0.1",
+    "replay.retire=true",
+    "replay.retire_rows=3",
+    "replay.retest_steps=2",
+    "pool.cooldown=1",
+    "pool.rows_per_task=6",
+    "pool.max_rows=24",
+    "draw.buckets=gaussian",
+    "draw.half_life=4",
+    "draw.max_per_task=2",
+)
+CHOSEN = (
+    *BASE,
+    *EVERYTHING,
+    "draw.choice=likeliest",
+    "correction.kind=shape",
+    "correction.drop_above=3",
+    "correction.old_logprobs=recomputed",
+    "pool.min_ess=0.1",
+    "train.epochs=2",
+    "train.minibatches=2",
+)
+
+
+def whole_trace(folder: Path) -> dict[str, Any]:
+    """Everything that must be the same: also draws, scores and which rows are in play."""
+    found = trace(folder)
+    with open_reader(folder / "store.db") as store:
+        steps = range(STEPS + 1)
+        found["draws"] = [store.draws(RUN, step) for step in steps]
+        found["uses"] = [store.uses(RUN, step) for step in steps]
+        found["scores"] = [
+            sorted(store.scores(RUN, step), key=lambda score: score.trajectory) for step in steps
+        ]
+        evicted = all_rows(store, Query(run=RUN, status=Status.EVICTED))
+        found["evicted"] = sorted((row.id, row.uses) for row in evicted)
+        pool = Pool(store)
+        found["pool"] = sorted(
+            zip(pool.ids(range(len(pool))), pool.uses.tolist(), pool.last_use.tolist(), strict=True)
+        )
+    return found
+
+
+def check_ledger(folder: Path) -> int:
+    """Uses in the ledger are those applied, row by row and step by step; returns how many."""
+    applied = {line.step: line.metrics["replay/uses"] for line in read_metrics(folder).steps}
+    drawn = {line.step: line.metrics["replay/draws"] for line in read_metrics(folder).steps}
+    assert list(applied) == list(range(1, STEPS + 1))
+    with open_reader(folder / "store.db") as store:
+        total = 0
+        for step, count in applied.items():
+            draws, uses = store.draws(RUN, step), store.uses(RUN, step)
+            assert len(uses) == len({use.slot for use in uses}) == count
+            assert len(draws) == drawn[step]
+            slots = {draw.slot: draw.trajectory for draw in draws}
+            assert all(slots[use.slot] == use.trajectory for use in uses)
+            total += len(uses)
+        rows = all_rows(store, Query(run=RUN, status=None))
+        assert sum(row.uses for row in rows) == total
+        return total
+
+
+class Undisturbed:
+    """Runs that nobody disturbed, made when they are first asked for."""
+
+    def __init__(self, model: Path, root: Path) -> None:
+        self._model, self._root = model, root
+        self._known: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def __getitem__(self, flags: tuple[str, ...]) -> dict[str, Any]:
+        if flags not in self._known:
+            root, log = self._root / str(len(self._known)), self._root / "log"
+            code = run_cli(log, *train_command(self._model, root, flags))
+            assert code == 0, log.read_text()
+            assert check_ledger(root / "run") > 10, "too little is replayed to mean anything"
+            self._known[flags] = whole_trace(root / "run")
+        return self._known[flags]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("model") / "small")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return Undisturbed(model, tmp_path_factory.mktemp("undisturbed"))
+
+
+def kill_and_compare(
+    model: Path, folder: Path, flags: tuple[str, ...], kills: int, expected: dict[str, Any]
+) -> None:
+    chance, done, number = random.Random(chosen_seed("replay kills")), 0, 0
+    while done < kills:
+        root = folder / f"run {number}"
+        done += disturbed_run(model, root, flags, min(kills - done, 6), chance)
+        check_ledger(root / "run")
+        found = whole_trace(root / "run")
+        for part, wanted in expected.items():
+            assert found[part] == wanted, part
+        number += 1
+
+
+def test_the_run_to_be_killed_does_everything(undisturbed: Undisturbed) -> None:
+    draws = [draw for step in undisturbed[FULL]["draws"] for draw in step]
+    assert {draw.reason.split(":")[0] for draw in draws} == {"mix", "repair", "buffer"}
+    last = undisturbed[FULL]["metrics"][-1]["metrics"]
+    assert last["replay/saved"] > 0
+    assert last["replay/retired"] > 0
+    assert undisturbed[FULL]["evicted"]
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.long)])
+def test_killed_at_random_moments(
+    model: Path, undisturbed: Undisturbed, tmp_path: Path, kills: int
+) -> None:
+    kill_and_compare(model, tmp_path, FULL, kills, undisturbed[FULL])
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
+def test_killed_with_rows_that_the_policy_chooses(
+    model: Path, undisturbed: Undisturbed, tmp_path: Path, kills: int
+) -> None:
+    kill_and_compare(model, tmp_path, CHOSEN, kills, undisturbed[CHOSEN])
