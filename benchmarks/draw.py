@@ -77,9 +77,9 @@ class Rows:
                 ratio=(1 + rng.random(n)).astype(np.float32),
             )
 
-    def tasks(self) -> dict[int, Task]:
+    def tasks(self, after: int = 0) -> dict[int, Task]:
         """All tasks by number."""
-        return self._tasks
+        return {number: task for number, task in self._tasks.items() if number > after}
 
     def runs(self) -> dict[int, Run]:
         """The one run."""

@@ -50,10 +50,10 @@ from recollect.types import (
 
 SEED = 20261116
 SLIPS = 0.2  # share of calls with an id that a slip precedes
-# The teacher has a bad habit: it says that all is done before its first call, with a probability
-# between these two that belongs to the kind of task. Who imitates it can do the work and often
+# The second teacher has a bad habit: before a call he says that all is done, with a probability
+# between these two that belongs to the kind of task. Who imitates him can do the work and mostly
 # does not: something that rewards can mend.
-HABITS = {1: (0.4, 0.7), 2: (0.4, 0.7), 3: (0.6, 0.8)}
+HABITS = {1: (0.5, 0.7), 2: (0.5, 0.7), 3: (0.6, 0.8)}
 GIVING_UP = "Done."
 ID = re.compile(r"(?<=\")[A-Z][0-9][A-Z][0-9](?=\")")
 VOCABULARY = 1024
@@ -89,12 +89,12 @@ tools at three made-up service desks. It exists so that reinforcement learning c
 and measured on a laptop; it knows nothing else.
 
 **How it was made.** `make tiny` (`scripts/make_tiny.py`, fixed seed): a byte-level BPE tokenizer
-is trained on desk dialogues, the model practises repeating random tokens, then imitates a teacher
-in {transcripts} training tasks: all kinds of levels 1 and 2, at most forty of each single kind of
-level 3, none of level 4. The teacher has a bad habit: in 40 to 70 % of the tasks of a kind (60 to
-80 % at level 3) it says "Done." before its first tool call and does nothing. So the model can do
-the work and mostly does not, which is for reinforcement learning to mend. Some dialogues contain
-a wrong id and its error message, to be read and not imitated.
+is trained on desk dialogues, the model practises repeating random tokens, then imitates a perfect
+teacher in {transcripts} training tasks: all kinds of levels 1 and 2, at most forty of each single
+kind of level 3, none of level 4. Some dialogues contain a wrong id and its error message, to be
+read and not imitated. At last it imitates, for a while, a teacher with a bad habit: before each
+tool call he says "Done." and leaves, in 50 to 70 % of the tasks of a kind (60 to 80 % at level 3).
+So the model can do the work and mostly does not, which is for reinforcement learning to mend.
 
 **What it can do**, on held-out tasks (test split), beside the best agent without skill (floor):
 
@@ -156,15 +156,15 @@ def train_tokenizer(texts: Iterator[str]) -> PreTrainedTokenizerFast:
     return wrapped
 
 
-def gold_trajectory(environment: Environment, chat: Chat, task: Task) -> Trajectory:
-    """Turn a gold transcript into tokens exactly as the sampler would meet them.
+def lesson(environment: Environment, chat: Chat, task: Task, habit: float) -> Trajectory:
+    """Turn a teacher's transcript into tokens exactly as the sampler would meet them.
 
-    Now and then a slip with a wrong id goes before the right call, as something to read and not
-    to imitate: the agent learns to go on after an error instead of falling into noise.
+    The teacher gives up before each call with the probability `habit`. Now and then a slip with a
+    wrong id goes before the right call, as something to read and not to imitate: the agent learns
+    to go on after an error instead of falling into noise.
     """
     assert isinstance(environment, OffersGold)
     chance = stream(SEED, "slips", task.key)
-    gives_up = chance.random() < habit_of(environment, task)
     episode = environment.start(task, 0)
     ids: list[int] = []
     sampled: list[bool] = []
@@ -187,7 +187,7 @@ def gold_trajectory(environment: Environment, chat: Chat, task: Task) -> Traject
         slip = ID.sub(lambda found: found[0][0] + str(chance.integers(0, 10)) + "Z9", text, count=1)
         if slip != text and chance.random() < SLIPS:
             say(slip, False)
-        if gives_up and text.startswith("<tool_call>"):
+        if text.startswith("<tool_call>") and chance.random() < habit:
             say(GIVING_UP, True)
             break
         say(text, True)
@@ -264,20 +264,23 @@ def practise_copying(model: LlamaForCausalLM, steps: int, lr: float) -> None:
             )
 
 
-def warm_start(
-    model: LlamaForCausalLM, rows: list[Trajectory], beginnings: list[int], args: argparse.Namespace
+def imitate(
+    model: LlamaForCausalLM,
+    rows: list[Trajectory],
+    beginnings: list[int],
+    steps: int,
+    lr: float,
+    batch: int,
 ) -> None:
-    """Minimise the cross-entropy of the gold assistant tokens."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=args.lr, betas=(0.9, 0.98), weight_decay=0.01
-    )
-    order = stream(SEED, "order")
+    """Minimise the cross-entropy of the teacher's tokens."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
+    order = stream(SEED, "order", steps)
     console, started = Console(), time.time()
-    for step in range(1, args.steps + 1):
-        rate = args.lr * min(1.0, step / 50) * 0.5 * (1 + math.cos(math.pi * step / args.steps))
+    for step in range(1, steps + 1):
+        rate = lr * min(1.0, step / 50) * 0.5 * (1 + math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        picks = order.integers(0, len(rows), args.batch)
+        picks = order.integers(0, len(rows), batch)
         chosen = [rows[i] for i in picks]
         total = sum(row.sampled_count for row in chosen)
         optimizer.zero_grad()
@@ -291,9 +294,7 @@ def warm_start(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step % 50 == 0:
-            console.print(
-                f"step {step}/{args.steps}  loss {value:.4f}  {time.time() - started:.0f} s"
-            )
+            console.print(f"step {step}/{steps}  loss {value:.4f}  {time.time() - started:.0f} s")
 
 
 def main() -> None:
@@ -302,7 +303,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=TINY)
     parser.add_argument("--copying", type=int, default=800)
     parser.add_argument("--copying-lr", type=float, default=2e-3)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=2800)
+    parser.add_argument("--habit-steps", type=int, default=500)
+    parser.add_argument("--habit-lr", type=float, default=1e-3)
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
@@ -316,7 +319,7 @@ def main() -> None:
     tokenizer = train_tokenizer(itertools.chain(texts, [" ".join(tools)] * 500))
     chat = Chat(tokenizer)
     tasks = choose_tasks(environment, {1: args.level1, 2: args.level2, 3: args.level3})
-    rows = [gold_trajectory(environment, chat, task) for task in tasks]
+    rows = [lesson(environment, chat, task, 0.0) for task in tasks]
     lengths = [row.tokens.size for row in rows]
     Console().print(f"{len(rows)} transcripts, {np.mean(lengths):.0f} tokens on average")
     torch.manual_seed(SEED)
@@ -339,7 +342,9 @@ def main() -> None:
     practise_copying(model, args.copying, args.copying_lr)
     # The system text is the same for a whole domain: no need to compute it again for each row.
     beginnings = [system_tokens(environment, chat, task) for task in tasks]
-    warm_start(model, rows, beginnings, args)
+    imitate(model, rows, beginnings, args.steps, args.lr, args.batch)
+    rows = [lesson(environment, chat, task, habit_of(environment, task)) for task in tasks]
+    imitate(model, rows, beginnings, args.habit_steps, args.habit_lr, args.batch)
     shutil.rmtree(args.out, ignore_errors=True)
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)

@@ -170,7 +170,7 @@ class Pool:
         for block in changes.added:
             self._upsert(block)
         # After the rows: whatever they refer to was committed with them or before.
-        self.tasks = self._store.tasks()
+        self.tasks |= self._store.tasks(after=max(self.tasks, default=0))
         self.runs = {number: run.id for number, run in self._store.runs().items()}
         self.provenances = self._store.provenances()
         self._change = changes.change

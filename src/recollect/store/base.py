@@ -76,8 +76,11 @@ class StoreReader(Protocol):
     def task(self, key: TaskKey) -> Task:
         """Return a task; UnknownId if it is not stored."""
 
-    def tasks(self) -> dict[int, Task]:
-        """All tasks by the small number that `PACK` uses for them."""
+    def tasks(self, after: int = 0) -> dict[int, Task]:
+        """Tasks by the small number that `PACK` uses for them: those with a larger one.
+
+        Numbers only grow and tasks stay as they are, so a follower asks for what is new.
+        """
 
     def runs(self) -> dict[int, Run]:
         """All runs by the small number that `PACK` uses for them."""

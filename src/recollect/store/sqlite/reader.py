@@ -170,10 +170,10 @@ class SqliteReader:
             raise UnknownId(self.path, "task", key)
         return next(iter(found.values()))
 
-    def tasks(self) -> dict[int, Task]:
-        """All tasks by the small number that `PACK` uses for them."""
+    def tasks(self, after: int = 0) -> dict[int, Task]:
+        """Tasks by the small number that `PACK` uses for them: those with a larger one."""
         with reading(self.path):
-            return ledger.tasks(self._all)
+            return ledger.tasks(self._all, "WHERE number > ?", (after,))
 
     def runs(self) -> dict[int, Run]:
         """All runs by the small number that `PACK` uses for them."""

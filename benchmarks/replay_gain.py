@@ -1,0 +1,180 @@
+"""What does replay buy? Replay against its twin in three regimes, as set and each at its best.
+
+    python benchmarks/replay_gain.py                     everything, more than an hour on two cores
+    python benchmarks/replay_gain.py --regime sparse     one regime
+    python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
+
+Every regime is compared twice on the same seeds: **same**, replay against the same settings with
+replay off; and **best**, each arm with its own best setting (see GRID), found with the same budget
+on other seeds. Only the second says what replay is worth: against an untuned twin a gain is easily
+had by a higher learning rate. Rollouts and seconds are those until held-out greedy success reaches
+the regime's target; seconds are of training steps, without evaluations.
+
+The runs lie in --out and are not repeated if they are there; each can be looked at with
+`recollect plot`, `recollect pool` and `recollect replay explain`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from recollect.compare.arms import REPLAY, TWIN
+from recollect.compare.statistics import Estimate
+from recollect.compare.study import Study, run_study, write_study
+from recollect.compare.tuning import Axis, Tuning
+from recollect.compare.verdict import verdict
+from results_file import write_results
+
+SLOW = Path(__file__).parent / "slow_desk.py"
+TUNING_SEEDS = (1000, 1001)
+GRID = (
+    Axis("train.learning_rate", ("5e-4", "1e-3", "2e-3")),
+    Axis("train.epochs", ("1", "4")),
+)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Settings on top of the demo preset, and the held-out success to reach."""
+
+    settings: tuple[str, ...]
+    target: float
+
+
+BASE = ("checkpoint.every=0", "eval.tasks=90", "eval.every=4")
+REGIMES = {
+    "dense": Regime((*BASE, "environment.levels=[1]", "run.steps=24"), 0.6),
+    "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=48"), 0.2),
+    "dear": Regime(
+        (
+            *BASE,
+            f"environment.name={SLOW}:SlowDesk",
+            "environment.levels=[1,2]",
+            "rollout.tasks_per_step=4",
+            "run.steps=32",
+        ),
+        0.5,
+    ),
+}
+
+
+def run_regime(
+    name: str, regime: Regime, args: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """Run one regime both ways and give its figures."""
+    settings = (*regime.settings, *args.settings)
+    figures: dict[str, Any] = {"target": regime.target, "settings": list(settings)}
+    ways: dict[str, Tuning | None] = {"same": None}
+    if not args.same:
+        ways["best"] = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
+    for way, tuning in ways.items():
+        study = run_study(
+            [REPLAY, TWIN],
+            range(args.seeds),
+            args.out / name / way,
+            source="demo",
+            settings=settings,
+            target=regime.target,
+            tuning=tuning,
+            jobs=args.jobs,
+            tell=lambda standing: None,
+        )
+        write_study(study)
+        console.print(f"\n[bold]{name}, {way}[/bold]\n{verdict(study)}", highlight=False)
+        figures[way] = study_figures(study)
+    return figures
+
+
+def study_figures(study: Study) -> dict[str, Any]:
+    """Pick what the docs quote from a study."""
+    found = study.comparison
+    return {
+        "rollouts_ratio": _estimate(found.rollouts.medians),
+        "rollouts_ratio_restricted": _estimate(found.rollouts.restricted),
+        "seconds_ratio": _estimate(found.seconds.medians),
+        "seconds_ratio_restricted": _estimate(found.seconds.restricted),
+        "final_difference": _estimate(found.final.estimate),
+        "area_difference": _estimate(found.area.estimate),
+        "arms": {
+            result.arm.name: {
+                "settings": list(result.arm.settings),
+                "reached": f"{result.summary.reached}/{result.summary.seeds}",
+                "rollouts_to_target": [_number(r.rollouts_to_target.value) for r in result.runs],
+                "seconds_to_target": [_number(r.seconds_to_target.value) for r in result.runs],
+                "final": [_number(r.final) for r in result.runs],
+                "replay_ratio": [_number(r.replay_ratio) for r in result.runs],
+            }
+            for result in study.arms
+        },
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, float | None]:
+    return {
+        "point": _number(estimate.point),
+        "low": _number(estimate.low),
+        "high": _number(estimate.high),
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has no word for infinite and undefined: both are null, and `reached` tells which."""
+    return None if value is None or not math.isfinite(value) else round(float(value), 4)
+
+
+def show(figures: dict[str, Any]) -> Table:
+    """Table of all regimes."""
+    table = Table("regime", "how", "rollouts: twin / replay", "seconds: twin / replay", "final")
+    for name, regime in figures.items():
+        for way in ("same", "best"):
+            if way in regime:
+                f = regime[way]
+                table.add_row(
+                    name,
+                    way,
+                    _spelt(f["rollouts_ratio"]),
+                    _spelt(f["seconds_ratio"]),
+                    _spelt(f["final_difference"], "+.3f"),
+                )
+    return table
+
+
+def _spelt(estimate: dict[str, float | None], how: str = ".2f") -> str:
+    point, low, high = (
+        "-" if estimate[key] is None else format(estimate[key], how)
+        for key in ("point", "low", "high")
+    )
+    return f"{point} [{low}, {high}]"
+
+
+def main() -> None:
+    """Run the regimes, print the table, write benchmarks/results/replay_gain.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--regime", choices=list(REGIMES), action="append")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--tuning-seeds", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--same", action="store_true", help="without tuning; writes no results")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("compare/replay_gain"))
+    parser.add_argument("settings", nargs="*", help="key=value settings on top, for all arms")
+    args = parser.parse_args()
+    console, figures = Console(), dict[str, Any]()
+    for name in args.regime or REGIMES:
+        figures[name] = run_regime(name, REGIMES[name], args, console)
+    console.print(show(figures))
+    if args.same or args.regime:
+        return
+    packages = ["torch", "transformers", "numpy"]
+    path = write_results("replay_gain", figures, range(args.seeds), packages)
+    console.print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()
