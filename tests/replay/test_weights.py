@@ -29,7 +29,7 @@ def weigh(plants: list[Plant], weighing: Weighing, version: int = 8) -> list[flo
 
 def test_priorities() -> None:
     plants = [Plant(advantage=-2.0), Plant(advantage=0.0), Plant(advantage=0.5), Plant()]
-    assert weigh(plants, Weighing("none")) == [1, 1, 1, 1]
+    assert weigh(plants, Weighing("equal")) == [1, 1, 1, 1]
     assert weigh(plants, Weighing("advantage")) == [2, 0, 0.5, 0]
     plants = [Plant(advantage=-2.0, priority=7.0), Plant(priority=0.25), Plant()]
     assert weigh(plants, Weighing("stored")) == [7, 0.25, 0]
@@ -48,13 +48,13 @@ def test_alpha() -> None:
 
 def test_freshness() -> None:
     plants = [Plant(version=8), Plant(version=4), Plant(version=0), Plant(version=None)]
-    found = weigh(plants, Weighing("none", half_life=4.0))
+    found = weigh(plants, Weighing("equal", half_life=4.0))
     assert found == pytest.approx([1, 0.5, 0.25, 1])
 
 
 def test_buckets_and_tasks_not_tried_yet() -> None:
     plants = [Plant(TASKS[0]), Plant(TASKS[1]), Plant(TASKS[2])]
-    weighing = Weighing("none", buckets="gaussian", center=0.5, sigma=0.125)
+    weighing = Weighing("equal", buckets="gaussian", center=0.5, sigma=0.125)
     assert weigh(plants, weighing) == pytest.approx([1, np.exp(-0.5), 1])
 
 

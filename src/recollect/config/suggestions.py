@@ -95,7 +95,7 @@ def suggest_key(key: str) -> str:
         return f"It is called {RENAMED_KEYS[key]} now."
     name = key.rpartition(".")[2]
     found = [FOREIGN_NAMES[name.lower()]] if name.lower() in FOREIGN_NAMES else []
-    found = found or _same_name(name) or _near(key)
+    found = [*found, *_same_name(name)] or _near(key)
     if found:
         return f"Did you mean {' or '.join(found)}?"
     section = key.rpartition(".")[0]

@@ -14,14 +14,14 @@ from recollect.replay.pool import Pool
 from recollect.replay.task_columns import TaskColumns
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
-Priority: TypeAlias = Literal["none", "advantage", "stored", "reward", "likelihood"]
+Priority: TypeAlias = Literal["equal", "advantage", "stored", "reward", "likelihood"]
 
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
     """weight = priority^alpha * 2^(-age / half_life) * bucket weight of the task's success rate."""
 
-    priority: Priority = "none"
+    priority: Priority = "equal"
     alpha: float = 1.0
     half_life: float | None = None
     buckets: Shape = "uniform"
@@ -59,7 +59,7 @@ def row_weights(
 
 def priorities(pool: Pool, kind: Priority, rows: NDArray[np.int64]) -> Floats:
     """Priority of some rows of the pool, >= 0; NaN where it is not known."""
-    if kind == "none":
+    if kind == "equal":
         return np.ones(rows.size)
     if kind == "advantage":
         return np.abs(pool.advantage[rows])

@@ -24,11 +24,11 @@ class DrawSettings(Section):
         le=MOST,
         description="Newest rows of a task that likeliest looks at.",
     )
-    priority: Literal["none", "advantage", "stored", "reward", "likelihood"] = Field(
+    priority: Literal["equal", "advantage", "stored", "reward", "likelihood"] = Field(
         default="advantage",
         description="What makes a row likelier to be drawn (buffer, random). advantage = its "
         "size when last trained on; stored = the priority the learner gave it; reward; "
-        "likelihood = mean probability of its tokens when sampled; none = all rows the same.",
+        "likelihood = mean probability of its tokens when sampled; equal = all rows the same.",
     )
     alpha: float = Field(
         default=0.5,
