@@ -337,11 +337,11 @@ def test_rows_that_cannot_be_drawn_go_before_those_that_can() -> None:
 
 def test_rows_that_leave_their_task_make_room_for_others() -> None:
     """Five rows, at most two of a task and four in all: one goes for both reasons, not two."""
-    plants = [Plant(A), Plant(A), Plant(A), Plant(B), Plant(B)]
+    plants = [Plant(B), Plant(B), Plant(A), Plant(A), Plant(A)]
     with planted(*plants) as store:
         replayer = make_replayer(store, MIX, budget=Budget(rows_per_task=2, max_rows=4))
         begun(replayer)
-        assert gone(replayer) == {"row-0": "more than pool.rows_per_task"}
+        assert gone(replayer) == {"row-2": "more than pool.rows_per_task"}
         assert len(gone(replayer, arriving=2)) == 3
 
 
