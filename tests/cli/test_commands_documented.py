@@ -31,7 +31,7 @@ def examples_of(command: str) -> list[str]:
 
 
 def test_all_promised_commands_are_there() -> None:
-    promised = "ls show stats verify export import prune ban unban pin unpin sql migrate"
+    promised = "ls show why stats verify export import prune ban unban pin unpin sql migrate"
     assert sorted(promised.split()) == sorted(COMMANDS)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recollect.replay.book import Result
-from recollect.replay.eviction import Keeping, beyond_budget, beyond_task
+from recollect.replay.eviction import Keeping, beyond_budget, beyond_task, counted_bytes
 from recollect.replay.pool import Pool
 
 from .pools import TASKS, Plant, fresh, planted
@@ -92,7 +92,7 @@ def test_byte_budget() -> None:
     plants = [Plant(tokens=8), Plant(tokens=400), Plant(tokens=8), Plant(tokens=8)]
     with planted(*plants) as store:
         pool = Pool(store)
-        sizes = pool.facts["bytes"].astype(int)
+        sizes = counted_bytes(pool)
         held = int(sizes.sum())
         useful = np.array([0.0, 1.0, 2.0, 3.0])
         assert beyond_budget(pool, useful, None, held).tolist() == []

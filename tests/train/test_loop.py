@@ -27,7 +27,7 @@ from .processes import start
 from .small import Recorder, make_config, open_run, run_to_end
 from .traces import trace
 
-STEP = ["plan", "collect", "commit", "score", "update", "record"]
+STEP = ["plan", "collect", "draw", "commit", "score", "update", "record"]
 
 
 def phases(recorder: Recorder) -> list[tuple[int, str]]:
@@ -103,6 +103,7 @@ def test_rows_are_durable_before_anything_trains_on_them(model: Path, tmp_path: 
     run_to_end(tmp_path / "r", config, Recorder(look))
     assert seen == [
         ("collect", 0),
+        ("draw", 0),
         ("commit", 0),
         ("score", 8),
         ("update", 8),

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from recollect.replay.book import Result
+from recollect.replay.eviction import counted_bytes
 from recollect.replay.pick import Pick
 from recollect.replay.replayer import Amounts
 from recollect.telemetry.names import check_names
@@ -41,7 +42,7 @@ def test_a_step_that_replays() -> None:
         replayer.begin(5, 10, 3)
         replayer.finish([Result(TASKS[0].key, 1, 4), Result(TASKS[1].key, 4, 4)], [])
         found = replay_metrics(replayer, drawn, Batch((), push=-1.5), report(replayed), totals)
-        held = float(replayer.pool.facts["bytes"].sum())
+        held = float(counted_bytes(replayer.pool).sum())
     check_names(found)
     assert found.pop("replay/pool_bytes") == held
     assert found.pop("replay/uses_mean") == pytest.approx(2 / 3)

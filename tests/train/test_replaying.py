@@ -16,7 +16,7 @@ from recollect.replay.starting import Triggers
 from recollect.replay.weights import Weighing
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.replayed import Ratios, Replayed, RowUse
-from recollect.train.replaying import make_replayer, results_of, scores_of, trusted, uses_of
+from recollect.train.replaying import drifted, make_replayer, results_of, scores_of, uses_of
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
 from recollect.types import RunId
@@ -144,16 +144,17 @@ def test_scores(rows) -> None:
 def test_drifted_rows_are_left_out(model: Path, tmp_path: Path, rows) -> None:
     learner = learner_of(load_small(model), make_config(model), tmp_path)
     picks = [stored(rows[0], 0, drift=0.0), stored(rows[1], 1, drift=3.0)]
-    assert [pick.slot for pick in trusted(learner, picks, 5.0)] == [0]
-    assert trusted(learner, picks, None) == picks
-    assert trusted(learner, [], 5.0) == []
+    assert 0 not in drifted(learner, picks, 5.0)
+    assert len(drifted(learner, picks, 5.0)) == len(picks) - 1
+    assert drifted(learner, picks, None) == {}
+    assert drifted(learner, [], 5.0) == {}
     now = learner.logprobs([pick.trajectory for pick in picks])
     for pick, logprobs in zip(picks, now, strict=True):
         assert pick.trajectory.logprobs is not None
         ratios = np.exp(logprobs.astype(float) - pick.trajectory.logprobs)
         p99 = float(np.quantile(ratios, 0.99))
-        assert trusted(learner, [pick], p99 * 1.001) == [pick]
-        assert trusted(learner, [pick], p99 * 0.999) == []
+        assert drifted(learner, [pick], p99 * 1.001) == {}
+        assert list(drifted(learner, [pick], p99 * 0.999)) == [pick.slot]
 
 
 def test_the_policy_is_asked_for_the_likeliest(model: Path, tmp_path: Path, rows) -> None:

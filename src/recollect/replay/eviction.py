@@ -16,6 +16,10 @@ from recollect.types import TrajectoryId
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
+_TOKEN_BYTES = 8  # the id, and the text it stands for
+_SAMPLED_BYTES = 9  # log-prob, entropy, mask
+_ROW_BYTES = 512  # everything else
+
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
@@ -71,6 +75,16 @@ def beyond_task(
     return np.sort(rows[over[~pinned[over]]])
 
 
+def counted_bytes(pool: Pool) -> NDArray[np.int64]:
+    """Size of each row [n] as budgets count it: by its tokens, whatever its frame came to.
+
+    A frame holds times of day and may be compressed: its own size is a little different when a
+    run is repeated, and what is evicted must not be.
+    """
+    tokens, sampled = pool.facts["tokens"].astype(np.int64), pool.facts["sampled"]
+    return np.asarray(tokens * _TOKEN_BYTES + sampled * _SAMPLED_BYTES + _ROW_BYTES)
+
+
 def beyond_budget(
     pool: Pool, useful: Floats, max_rows: int | None, max_bytes: int | None, arriving: int = 0
 ) -> NDArray[np.int64]:
@@ -81,7 +95,7 @@ def beyond_budget(
     """
     if not len(pool):
         return np.empty(0, np.int64)
-    sizes = pool.facts["bytes"].astype(np.int64)
+    sizes = counted_bytes(pool)
     held = int(sizes.sum())
     expected = held + arriving * held // len(pool)
     rows = len(pool) + arriving - max_rows if max_rows is not None else 0

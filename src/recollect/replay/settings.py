@@ -36,7 +36,7 @@ def replay_policy(config: Config, fingerprints: Provenance) -> Policy:
             max_uses=pool.max_uses,
             cooldown=pool.cooldown,
             min_ess=pool.min_ess,
-            max_ratio=pool.max_ratio,
+            max_ratio=_smaller(pool.max_ratio, config.correction.drop_above),
             needs_logprobs=recorded,
         ),
         weighing=Weighing(
@@ -67,3 +67,9 @@ def replay_policy(config: Config, fingerprints: Provenance) -> Policy:
         ),
         budget=Budget(pool.rows_per_task, pool.max_rows, pool.max_bytes),
     )
+
+
+def _smaller(one: float | None, other: float | None) -> float | None:
+    """Take the stricter of two limits; None is no limit."""
+    known = [limit for limit in (one, other) if limit is not None]
+    return min(known) if known else None

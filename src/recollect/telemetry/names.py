@@ -112,8 +112,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("rollout/length", "tokens", None, "Mean sampled tokens of a rollout."),
     Metric("rollout/truncated", "share", "down", "Share of rollouts cut by a limit."),
     Metric("replay/pool_rows", "rows", None, "Stored rows when the step began: BUF in the bar."),
-    # A frame holds times of day, which compress to a few bytes more or less.
-    Metric("replay/pool_bytes", "bytes", None, "Their size.", measured=True),
+    Metric("replay/pool_bytes", "bytes", None, "Their size as pool.max_bytes counts it."),
     Metric("replay/eligible", "rows", None, "Rows that could be drawn beyond those that were."),
     Metric("replay/retired", "tasks", None, "Tasks at rest because their last group was solved."),
     Metric("replay/bucket/<bucket>", "tasks", None, "Tasks by success rate of their last group."),

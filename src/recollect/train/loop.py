@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from recollect.ledger import Cursor, Event, Group, Mark, TaskState
+from recollect.ledger import Cursor, Event, Group, Mark, Score, TaskState
 from recollect.rollout.collector import Collected, check_failures
 from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
@@ -25,7 +25,14 @@ from recollect.train.interrupts import Interrupts
 from recollect.train.metrics import step_metrics
 from recollect.train.plan import Plan, make_plan
 from recollect.train.replay_metrics import Drawn, replay_metrics
-from recollect.train.replaying import results_of, scores_of, trusted, uses_of
+from recollect.train.replaying import (
+    drifted,
+    left_out_scores,
+    results_of,
+    scores_of,
+    uses_of,
+    without,
+)
 from recollect.train.report import UpdateReport
 from recollect.train.scoring import as_stored, score
 from recollect.train.session import Session, checkpoint_state
@@ -63,11 +70,13 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 _commit(s, step, plan, collected, drawn)
             check_failures(collected, config.rollout.max_failed_share)
             with watch("score"):
-                batch = _score(s, collected, drawn)
+                old = drifted(s.learner, drawn.every, config.correction.drop_above)
+                batch = _score(s, collected, without(drawn, old))
             with watch("update"):
                 report = _update(s, step, batch)
             with watch("record"):
-                _record(s, step, collected, batch, report)
+                left_out = left_out_scores(s.run, step, drawn, old)
+                _record(s, step, collected, batch, report, left_out)
             metrics = step_metrics(
                 plan.tasks, collected, batch, report, watch.seconds, s.totals
             ) | replay_metrics(s.replayer, drawn, batch, report, s.totals)
@@ -147,14 +156,11 @@ def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Draw
 
 def _score(s: Session, collected: Collected, drawn: Drawn) -> Batch:
     """Compare the rows of each group, stored ones with fresh ones."""
-    config, fresh = s.config, collected.trajectories
-    bound = config.correction.drop_above
-    picks = trusted(s.learner, drawn.grouped, bound)
-    updates = [trusted(s.learner, update, bound) for update in drawn.updates]
+    config, fresh, picks = s.config, collected.trajectories, drawn.grouped
     penalties = s.learner.penalties([*fresh, *(pick.trajectory for pick in picks)])
     baseline_only = config.replay.participation == "baseline"
     batch = score(fresh, config.algo.advantage, penalties, picks, baseline_only)
-    return replace(batch, extra=as_stored([update for update in updates if update]))
+    return replace(batch, extra=as_stored(drawn.updates))
 
 
 def _update(s: Session, step: int, batch: Batch) -> UpdateReport:
@@ -171,7 +177,12 @@ def _update(s: Session, step: int, batch: Batch) -> UpdateReport:
 
 
 def _record(
-    s: Session, step: int, collected: Collected, batch: Batch, report: UpdateReport
+    s: Session,
+    step: int,
+    collected: Collected,
+    batch: Batch,
+    report: UpdateReport,
+    left_out: Sequence[Score],
 ) -> None:
     """Write what the step did, once the optimiser has stepped: one transaction."""
     fresh, marks = collected.trajectories, list[Mark]()
@@ -186,7 +197,7 @@ def _record(
         StoreBatch(
             task_states=states,
             uses=uses_of(s.run, step, report.replayed),
-            scores=scores_of(s.run, step, batch, report.replayed),
+            scores=[*scores_of(s.run, step, batch, report.replayed), *left_out],
             marks=marks,
             cursors=[Cursor(s.run, step, s.learner.version)],
         )

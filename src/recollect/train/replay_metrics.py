@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recollect.replay.eviction import counted_bytes
 from recollect.replay.pick import Pick
 from recollect.replay.replayer import Replayer
 from recollect.telemetry.names import within
@@ -38,7 +39,7 @@ def replay_metrics(
     pool = replayer.pool
     return {
         "replay/pool_rows": float(len(pool)),
-        "replay/pool_bytes": float(pool.facts["bytes"].sum(dtype=np.int64)),
+        "replay/pool_bytes": float(counted_bytes(pool).sum()),
         "replay/eligible": float(replayer.eligible),
         "replay/retired": float(replayer.book.retired),
         "replay/ratio": totals.trained / totals.rows if totals.rows else float("nan"),

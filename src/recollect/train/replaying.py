@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from recollect.store.base import StoreReader
 from recollect.store.records import Provenance
 from recollect.train.batch import Batch
 from recollect.train.learner import Learner
+from recollect.train.replay_metrics import Drawn
 from recollect.train.replayed import Ratios, Replayed
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
@@ -62,21 +63,32 @@ def results_of(fresh: Sequence[Trajectory]) -> list[Result]:
     return [Result(task, sum(each), len(each)) for task, each in found.items()]
 
 
-def trusted(learner: Learner, picks: Sequence[Pick], bound: float | None) -> list[Pick]:
-    """Leave out stored rows whose policy ratios have drifted: 99 % quantile above the bound."""
+def drifted(learner: Learner, picks: Sequence[Pick], bound: float | None) -> dict[int, Ratios]:
+    """Find stored rows whose policy ratios have drifted: 99 % quantile above the bound.
+
+    Gives their ratios by slot. A row without recorded log-probs has none to drift from.
+    """
     if bound is None or not picks:
-        return list(picks)
+        return {}
+    found = {}
     now = learner.logprobs([pick.trajectory for pick in picks])
-    kept = []
     for pick, logprobs in zip(picks, now, strict=True):
         recorded = pick.trajectory.logprobs
         if recorded is None:
-            kept.append(pick)
             continue
-        drift = logprobs.astype(np.float64) - recorded
-        if Ratios.of(drift).p99 <= bound:
-            kept.append(pick)
-    return kept
+        ratios = Ratios.of(logprobs.astype(np.float64) - recorded)
+        if ratios.p99 > bound:
+            found[pick.slot] = ratios
+    return found
+
+
+def without(drawn: Drawn, slots: Collection[int]) -> Drawn:
+    """Leave picks out; updates that lose all of theirs go."""
+    updates = [tuple(p for p in update if p.slot not in slots) for update in drawn.updates]
+    return Drawn(
+        tuple(pick for pick in drawn.grouped if pick.slot not in slots),
+        tuple(update for update in updates if update),
+    )
 
 
 def uses_of(run: RunId, step: int, replayed: Replayed | None) -> list[Use]:
@@ -98,6 +110,29 @@ def uses_of(run: RunId, step: int, replayed: Replayed | None) -> list[Use]:
         )
         for use in (replayed.uses if replayed else ())
     ]
+
+
+def left_out_scores(
+    run: RunId, step: int, drawn: Drawn, ratios: Mapping[int, Ratios]
+) -> list[Score]:
+    """Write down what was measured of rows that were left out: they are not eligible again."""
+    found = []
+    for pick in drawn.every:
+        if pick.slot in ratios:
+            measured = ratios[pick.slot]
+            advantage = pick.advantage or 0.0
+            found.append(
+                Score(
+                    run,
+                    step,
+                    pick.trajectory.id,
+                    advantage,
+                    abs(advantage),
+                    measured.ess,
+                    measured.p99,
+                )
+            )
+    return found
 
 
 def scores_of(run: RunId, step: int, batch: Batch, replayed: Replayed | None) -> list[Score]:

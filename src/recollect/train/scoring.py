@@ -59,7 +59,12 @@ def score(
     found = torch.where(usable, scored.values, torch.nan).tolist()
     signals = (scored.signal | ~usable).tolist()
     origins: list[Pick | None] = [*([None] * len(fresh)), *picks]
-    return Batch(tuple(map(ScoredRow, rows, found, signals, origins)), push=push)
+    scored_rows = list(map(ScoredRow, rows, found, signals, origins))
+    if picks:
+        # Stored rows stand beside the fresh rows of their group, in whatever minibatch those are.
+        order = sorted(range(len(rows)), key=labels.__getitem__)
+        scored_rows = [scored_rows[place] for place in order]
+    return Batch(tuple(scored_rows), push=push)
 
 
 def as_stored(updates: Sequence[Sequence[Pick]]) -> tuple[tuple[ScoredRow, ...], ...]:

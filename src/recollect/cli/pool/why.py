@@ -13,7 +13,7 @@ from recollect.cli.untrusted import visible
 if TYPE_CHECKING:
     from recollect.ledger import Draw, Use
 
-EPILOG = examples("recollect pool why 3f2a", "recollect pool why 3f2a --store runs/demo-1 --json")
+EPILOG = examples("recollect pool why 3f2a", "recollect pool why 3f2a --json")
 
 _TITLES = ("step", "age", "chance", "weight", "used", "r p50", "r p99", "ESS", "clipped", "loss")
 

@@ -92,8 +92,8 @@ class PoolSettings(Section):
         default=None,
         ge=1,
         le=2**62,
-        description="Bytes of trajectories that are kept for replay; the most useless go first. "
-        "none = without limit.",
+        description="Bytes of trajectories that are kept for replay, counted from their numbers of "
+        "tokens; the most useless go first. none = without limit.",
     )
 
     @model_validator(mode="after")

@@ -1,0 +1,88 @@
+"""`pool why`, `replay explain` and `replay simulate`, on the store of a run that replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recollect.store import open_reader
+from recollect.types import RunId
+
+from .conftest import invoke
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short run of the tiny model with every mode of replay."""
+    from recollect.config import load_config
+    from recollect.train.folder import create_run
+    from recollect.train.loop import train
+    from recollect.train.session import open_session
+
+    small = ["run.steps=4", "rollout.tasks_per_step=3", "rollout.rows_per_task=3", "eval.every=0"]
+    replay = ["replay.modes=[mix,repair,buffer]", "environment.tasks=6", "environment.levels=[1]"]
+    config = load_config("demo", [*small, *replay]).config
+    folder = create_run(tmp_path_factory.mktemp("runs") / "small", config)
+    with open_session(folder, {}) as session:
+        train(session)
+    return folder.path
+
+
+def test_explain_shows_every_draw_of_a_step(run: Path) -> None:
+    with open_reader(run / "store.db") as store:
+        draws = store.draws(run=RunId("small"), step=4)
+        uses = store.uses(run=RunId("small"), step=4)
+    assert draws
+    shown = invoke("replay", "explain", str(run), "4")
+    assert shown.exit_code == 0
+    assert f"{len(draws)} rows drawn, {len(uses)} used" in shown.output
+    assert all(draw.trajectory[:8] in shown.output for draw in draws)
+    assert all(draw.reason in shown.output for draw in draws)
+    found = json.loads(invoke("replay", "explain", str(run), "4", "--json").output)
+    assert [entry["draw"]["slot"] for entry in found] == [draw.slot for draw in draws]
+    assert sum(entry["use"] is not None for entry in found) == len(uses)
+
+
+def test_explain_of_a_step_without_draws(run: Path) -> None:
+    shown = invoke("replay", "explain", str(run), "1")
+    assert shown.exit_code == 0
+    assert "drew nothing" in shown.output
+    assert invoke("replay", "explain", str(run), "1", "--run", "other").exit_code == 2
+
+
+def test_why_tells_every_use(run: Path) -> None:
+    with open_reader(run / "store.db") as store:
+        uses = store.uses(run=RunId("small"))
+        id_ = uses[0].trajectory
+        mine = [use for use in uses if use.trajectory == id_]
+        draws = store.draws(trajectory=id_)
+    shown = invoke("pool", "why", id_[:12], "--store", str(run))
+    assert shown.exit_code == 0
+    times = "1 time" if len(draws) == 1 else f"{len(draws)} times"
+    assert f"Drawn {times}" in shown.output
+    assert all(draw.reason in shown.output for draw in draws)
+    found = json.loads(invoke("pool", "why", id_, "--store", str(run), "--json").output)
+    assert len(found["uses"]) == len(mine)
+
+
+def test_simulate_keeps_the_limits_and_writes_nothing(run: Path) -> None:
+    before = (run / "store.db").read_bytes()
+    flags = ["replay.modes=[mix,buffer]", "pool.max_uses=1", "rollout.tasks_per_step=3"]
+    args = ["replay", "simulate", "demo", str(run), *flags, "--steps", "5"]
+    shown = invoke(*args)
+    assert shown.exit_code == 0
+    assert "Coverage:" in shown.output
+    found = json.loads(invoke(*args, "--json").output)
+    assert found["draws"] > 0
+    assert set(found["uses"]) == {"1"}, "a row was drawn more often than it may be used"
+    assert len(found["steps"]) == 5
+    assert (run / "store.db").read_bytes() == before
+
+
+def test_simulate_says_when_nothing_would_be_drawn(run: Path) -> None:
+    shown = invoke("replay", "simulate", "demo", str(run), "--json")
+    assert json.loads(shown.stdout)["draws"] == 0
