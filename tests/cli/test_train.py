@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.config import load_config
 from recollect.train.checkpoint import last_saved_step
 from train.processes import run_cli, start_cli
 from train.small import WORLDS, make_model, settings
@@ -77,7 +78,7 @@ def test_a_dry_run_starts_nothing(here: Path) -> None:
     assert ["seed", "3", "flag", "run.seed=3"] in words or any(
         line[:2] == ["seed", "3"] and len(line) > 2 for line in words
     )
-    assert ["steps", "60"] in [line[:2] for line in words]
+    assert ["steps", str(load_config("demo").config.run.steps)] in [line[:2] for line in words]
     document = json.loads(invoke("train", "demo", "run.seed=3", "--dry-run", "--json").stdout)
     assert document["run"]["seed"] == 3
     assert sorted(path.name for path in here.iterdir()) == ["small.yaml"]
