@@ -40,6 +40,8 @@ faults: $(STAMP) ## the long part of the fault suite (thousands of kills, minute
 
 bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/learn.py
+	$(BIN)/python benchmarks/draw.py
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
