@@ -66,7 +66,7 @@ class RolloutSettings(Section):
         ge=1,
         le=MOST,
         description="Rows that are generated at the same time. More is faster and takes more "
-        "memory; results do not depend on it.",
+        "memory; results do not depend on it but for rounding.",
     )
     call_seconds: float = Field(
         default=10.0,
