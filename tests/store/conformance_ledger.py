@@ -125,15 +125,15 @@ class LedgerPromises:
         store.commit(Batch(trajectories=FAKE.trajectories(0)))
         assert {(row.advantage, row.priority) for row in all_rows(store)} == {(None, None)}
 
-    def test_the_newest_score_is_that_of_the_latest_step_not_the_latest_written(
+    def test_the_newest_score_is_that_of_the_latest_run_and_step_not_the_latest_written(
         self, store: Store
     ) -> None:
         write_steps(store, FAKE, 1)
         write_steps(store, OTHER, 1)
         row = FAKE.row_id(0, 0)
         told = (
-            *((FAKE.id, 7, True), (FAKE.id, 5, False), (OTHER.id, 6, False), (OTHER.id, 7, True)),
-            *((OTHER.id, 8, True), (FAKE.id, 8, True), (FAKE.id, 2, False)),
+            *((FAKE.id, 7, True), (FAKE.id, 5, False), (OTHER.id, 6, True), (OTHER.id, 7, True)),
+            *((OTHER.id, 5, False), (FAKE.id, 8, False), (OTHER.id, 8, True)),
         )
         for number, (run, step, counts) in enumerate(told):
             before = all_rows(store, Query(ids=[row]))[0].priority

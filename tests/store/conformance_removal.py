@@ -200,15 +200,17 @@ class RemovalPromises:
         row, other = FAKE.row_id(0, 0), OTHER.row_id(0, 0)
         first = row_of(store, row)
         for step in range(1, 4):
-            scores = [Score(FAKE.id, step, id_, step, step, 1 / step, step) for id_ in (row, other)]
+            scores = [
+                Score(OTHER.id, step, id_, step, step, 1 / step, step) for id_ in (row, other)
+            ]
             store.commit(Batch(scores=scores))
         for after, expected in ((2, 2.0), (1, 1.0)):
-            store.fence(FAKE.id, after, "resume")
+            store.fence(OTHER.id, after, "resume")
             for id_ in (row, other):
                 found = row_of(store, id_)
                 assert (found.advantage, found.priority) == (expected, expected)
             assert list(store.verify()) == []
-        store.fence(FAKE.id, 0, "resume")
+        store.fence(OTHER.id, 0, "resume")
         again = row_of(store, row)
         assert (again.advantage, again.priority) == (first.advantage, first.priority)
 

@@ -64,7 +64,10 @@ def test_kl_shows_k3_and_moves_by_what_was_chosen() -> None:
     for estimator, slope in (("k2", -0.5), ("k3", 1 - torch.tensor(0.5).exp().item())):
         flags = ["algo.kl_coef=2.0", f"algo.kl_estimator={estimator}"]
         logprobs = torch.tensor([-0.5], requires_grad=True)
-        found = kl_losses(make_config(Path("m"), *flags).algo, logprobs, reference)
+        everything = torch.ones(1, dtype=torch.bool)
+        algo = make_config(Path("m"), *flags).algo
+        found = kl_losses(algo, logprobs, reference, everything)
+        assert kl_losses(algo, logprobs, reference, ~everything).item() == 0.0
         found.sum().backward()
         assert found.item() == pytest.approx(2 * (torch.tensor(0.5).exp().item() - 1.5))
         assert logprobs.grad is not None

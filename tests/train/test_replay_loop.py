@@ -17,7 +17,6 @@ from recollect.store.base import StoreReader
 from recollect.store.records import Query
 from recollect.telemetry.names import check_names
 from recollect.telemetry.reading import read_metrics
-from recollect.train import loop
 from recollect.train.batch import Batch
 from recollect.train.loop import train
 from recollect.train.replayed import RowUse
@@ -145,13 +144,22 @@ def test_uses_of_the_pool_are_those_of_the_ledger(done: tuple[str, Path, Watched
 
 
 def test_scores_are_what_was_applied(done: tuple[str, Path, Watched]) -> None:
-    _, folder, seen = done
+    name, folder, seen = done
     with store_of(folder) as store:
         for step, batch in seen.batches.items():
             scores = {score.trajectory: score for score in store.scores(RUN, step)}
             fresh = {row.trajectory.id: row for row in batch.rows if row.pick is None}
             used = {use.pick.trajectory.id: use for use in seen.uses(step)}
-            assert set(scores) == set(fresh) | set(used)
+            drawn = {draw.trajectory for draw in store.draws(RUN, step)}
+            left_out = set(scores) - set(fresh) - set(used)
+            assert left_out <= drawn
+            for id_ in left_out:
+                ratio = scores[id_].ratio
+                assert ratio is not None
+                assert ratio > 1.05
+                again = [draw for draw in store.draws(RUN, trajectory=id_) if draw.step > step]
+                assert not again, "a row that had drifted was drawn again"
+            assert (name == "all that are trusted") or not left_out
             for id_, row in fresh.items():
                 assert scores[id_].advantage == pytest.approx(row.advantage)
                 assert scores[id_].ess is None
@@ -230,7 +238,7 @@ def test_off_is_a_run_without_any_replayer(
 
     monkeypatch.setattr("recollect.train.replaying.Replayer", nothing)
     monkeypatch.setattr("recollect.train.learner.replayed_losses", nothing)
-    monkeypatch.setattr(loop, "trusted", lambda learner, picks, bound: list(picks))
+    monkeypatch.setattr("recollect.train.loop.left_out_scores", lambda *anything: [])
     run_to_end(tmp_path / "b" / "run", make_config(model, *SHORT, *flags))
     one, two = trace(tmp_path / "a" / "run"), trace(tmp_path / "b" / "run")
     assert one["metrics"] == two["metrics"]

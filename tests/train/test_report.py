@@ -35,7 +35,7 @@ def test_means_over_steps_and_tokens() -> None:
     assert (report.rows, report.tokens) == (2, 3)  # row a trained twice and counts once
     assert (report.optimizer_steps, report.skipped) == (2, 1)
     assert report.drift is not None
-    k3 = [math.exp(-d) - 1 + d for d in (0.1, -0.3, math.log(2))]
+    k3 = [math.exp(d) - 1 - d for d in (0.1, -0.3, math.log(2))]
     assert report.drift.kl == pytest.approx(sum(k3) / 3, rel=1e-5)
     assert report.drift.ratio_max == pytest.approx(2)
     assert report.drift.clip_share == pytest.approx(1 / 3)

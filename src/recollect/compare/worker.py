@@ -75,7 +75,9 @@ def _sinks(path: Path, config: Config) -> dict[str, Sink]:
 
 
 def _say(error: RecollectError) -> None:
-    sys.stdout.write(f"error: {error.what}\n")
+    if error.hint:
+        sys.stdout.write(f"{error.hint}\n")
+    sys.stdout.write(f"error: {error.what}\n")  # last: this is the line that is quoted
     sys.stdout.flush()
 
 

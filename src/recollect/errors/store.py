@@ -229,3 +229,14 @@ class EmptyPool(StoreError):
             f"{path} holds no live trajectories.",
             "Train a while first, or import some with: recollect pool import FILE",
         )
+
+
+class SameRun(StoreError):
+    """The pool that a run is to begin with holds a run of the same name."""
+
+    def __init__(self, path: Path | str, run: str) -> None:
+        super().__init__(
+            path,
+            f"pool.start_from: {path} holds a run {run} too, the name of this one.",
+            "Give this run's folder another name.",
+        )

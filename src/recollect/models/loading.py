@@ -81,8 +81,8 @@ def load_policy(
     """
     place = _device(device)
     base = name
-    if adapter is None and (Path(name) / _ADAPTER).is_file():
-        base, adapter = _base_of(name), Path(name)
+    if has_adapter(name):
+        base, adapter = _base_of(name), adapter or Path(name)
     with _quiet(), _seeded(seed):
         tokenizer, model = _load(base, _dtype(dtype, place))
         _switch_off_dropout(model)
@@ -94,6 +94,11 @@ def load_policy(
     model.train()
     chat = Chat(tokenizer, _declared_stops(model))
     return Policy(model, chat, str(_BUILT_IN.get(name, name)))
+
+
+def has_adapter(name: str) -> bool:
+    """Tell whether a model's name is a folder with a trained adapter."""
+    return (Path(name) / _ADAPTER).is_file()
 
 
 def _base_of(folder: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,22 @@ class Now:
     version: int
 
 
-def eligible(pool: Pool, tasks: TaskColumns, rules: Rules, now: Now) -> Mask:
-    """Mark the rows [len(pool)] that may be drawn now."""
+def eligible(
+    pool: Pool, tasks: TaskColumns, rules: Rules, now: Now, *, resting: bool = False
+) -> Mask:
+    """Mark the rows [len(pool)] that may be drawn now; with `resting`, now or after a rest.
+
+    Rows rest during their cooldown, and while their task is retired.
+    """
+    if resting:
+        rules = replace(rules, cooldown=0)
     found = np.zeros(len(pool), np.bool_)
     start = _first_young(pool, rules.max_age, now)
     if start < len(pool):
         found[start:] = _allowed(pool, rules, now, start)
         # Last, and only for rows that are left: tasks are looked up in no order of memory.
         left = np.flatnonzero(found)
-        found[left] = tasks.open[pool.facts["task"][left]]
+        found[left] = (tasks.known if resting else tasks.open)[pool.facts["task"][left]]
     return found
 
 

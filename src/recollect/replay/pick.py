@@ -14,7 +14,7 @@ class Pick:
     """A stored row chosen for a step, with its slot in the step and the group it joins.
 
     `probability` is its exact chance of being chosen, `weight` its priority weight. `advantage`
-    is the one it had, for rows that are not scored again with a group.
+    is the one it last had, None if it never had one.
     """
 
     slot: int

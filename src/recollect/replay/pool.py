@@ -87,7 +87,7 @@ class Pool:
 
     @property
     def uses(self) -> NDArray[np.int32]:
-        """How many optimiser steps have applied the row."""
+        """How often the row was used: once for each draw that an update applied."""
         return self._columns["uses"][: self._size]
 
     @property

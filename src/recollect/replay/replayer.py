@@ -261,7 +261,7 @@ class Replayer:
         self.taken += at.tolist()
         self._joined.update(groups)
         ages = np.maximum(self.pool.ages(self._now.version, self._run)[at], 0)
-        chances = drawn.probabilities
+        chances, had = drawn.probabilities, self.pool.advantage[at]
         return [
             Pick(
                 slot=next(self._slots),
@@ -272,7 +272,7 @@ class Replayer:
                 probability=float(chances[place]),
                 reason=reason,
                 weight=1.0 if weights is None else float(weights[place]),
-                advantage=float(self.pool.advantage[at[place]]) if mode == "buffer" else None,
+                advantage=None if np.isnan(had[place]) else float(had[place]),
             )
             for place, (trajectory, group) in enumerate(
                 zip(self.pool.trajectories(at), groups, strict=True)
@@ -282,9 +282,13 @@ class Replayer:
     def _over_budget(self, arriving: int) -> dict[TrajectoryId, str]:
         """Name rows that make room for those arriving, among those there when the step began."""
         budget, found = self._policy.budget, dict[TrajectoryId, str]()
-        # What was drawn in this step is as useful as what could still be.
-        useful = np.where(self._eligible, self._weights, -1.0)
-        useful[self.taken] = self._weights[self.taken]
+        if budget == Budget():
+            return found
+        # A row that only rests, or was drawn in this step, is as useful as one that could be drawn.
+        policy, now = self._policy, self._now
+        lasting = eligible(self.pool, self._tasks, policy.rules, now, resting=True)
+        weights = row_weights(self.pool, self._tasks, policy.weighing, now, lasting)
+        useful = np.where(lasting, weights, -1.0)
         if budget.rows_per_task is not None and len(self.pool):
             rows = np.arange(len(self.pool))
             badness = self._chooser.lasting_badness(self.pool, rows)

@@ -26,6 +26,7 @@ class TaskColumns:
         self._numbers: dict[TaskKey, int] = {}
         self._domains: dict[str, int] = {}
         self.rate = np.full(_FIRST, np.nan)  # NaN = not tried in this run
+        self.known = np.zeros(_FIRST, np.bool_)  # in the schedule
         self.open = np.zeros(_FIRST, np.bool_)  # in the schedule, and not retired
         self.domain = np.zeros(_FIRST, np.int32)
 
@@ -55,10 +56,12 @@ class TaskColumns:
     def _set(self, number: int, task: TaskKey) -> None:
         rate = self._book.rate(task)
         self.rate[number] = np.nan if rate is None else rate
-        self.open[number] = task in self._schedule and not self._book.is_retired(task)
+        self.known[number] = task in self._schedule
+        self.open[number] = self.known[number] and not self._book.is_retired(task)
 
     def _reserve(self, size: int) -> None:
         while size > self.rate.size:
             self.rate = np.concatenate((self.rate, np.full_like(self.rate, np.nan)))
+            self.known = np.concatenate((self.known, np.zeros_like(self.known)))
             self.open = np.concatenate((self.open, np.zeros_like(self.open)))
             self.domain = np.concatenate((self.domain, np.zeros_like(self.domain)))

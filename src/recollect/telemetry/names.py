@@ -90,7 +90,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("reward/mean/<domain>", "", "up", "Mean reward of the fresh rows of one domain."),
     Metric("reward/success/<domain>", "share", "up", "Success among one domain's fresh rows."),
-    Metric("policy/kl", "nats/token", "down", "Estimated KL to the reference policy."),
+    Metric(
+        "policy/kl",
+        "nats/token",
+        "down",
+        "Estimated KL of the policy from the one that sampled the fresh rows, while it trains on "
+        "them: how far the step's updates moved it.",
+    ),
     Metric("policy/entropy", "nats/token", None, "Mean entropy of the sampled tokens."),
     Metric("policy/ratio_max", "", "down", "Largest policy ratio, now / behaviour, of a token."),
     Metric("policy/clip_share", "share", "down", "Share of trained tokens the loss clipped."),

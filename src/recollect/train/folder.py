@@ -10,6 +10,7 @@ from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
+from recollect.config.schema.model import BUILT_IN
 from recollect.config.showing import as_yaml
 from recollect.errors import RunExists, RunMissing
 from recollect.store import open_reader
@@ -94,7 +95,30 @@ def _anchored(config: Config, path: Path) -> Config:
     if store.path is not None:
         where = str(Path(store.path).expanduser().resolve())
         store = store.model_copy(update={"path": where})
-    return config.model_copy(update={"run": run, "store": store})
+    name = config.model.name
+    model = config.model.model_copy(update={"name": name if name in BUILT_IN else _absolute(name)})
+    environment = config.environment
+    file, colon, what = environment.name.rpartition(".py:")
+    if colon:
+        environment = environment.model_copy(update={"name": f"{_absolute(file + '.py')}:{what}"})
+    pool = config.pool
+    if pool.start_from is not None:
+        pool = pool.model_copy(update={"start_from": _absolute(pool.start_from)})
+    return config.model_copy(
+        update={
+            "run": run,
+            "store": store,
+            "model": model,
+            "environment": environment,
+            "pool": pool,
+        }
+    )
+
+
+def _absolute(given: str) -> str:
+    """Spell out where a file or folder is, if there is one; names of other things stay."""
+    path = Path(given).expanduser()
+    return str(path.resolve()) if path.exists() else given
 
 
 def _as_name(path: Path) -> str:

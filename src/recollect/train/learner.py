@@ -183,12 +183,15 @@ class Learner:
             off = off * given.weights[each.rows]
             token_losses = token_losses + off
             part = float(aggregated(self._config, off.detach(), rows, denominator))
-            figures.replayed.add(each.rows, logprobs - recorded, token_losses, part, what)
+            drift = logprobs - given.behaviour.logprobs(each)
+            figures.replayed.add(each.rows, drift, token_losses, part, what)
+        # Both are estimates over what the policy samples now: stored tokens have no part in them.
         if self._reference is not None and algo.kl_in == "loss":
             reference = self._reference.logprobs(each, self._temperature)
-            token_losses = token_losses + kl_losses(algo, logprobs, reference)
+            token_losses = token_losses + kl_losses(algo, logprobs, reference, ~stored)
         if algo.entropy_coef:
-            token_losses = token_losses - algo.entropy_coef * entropies(distributions)
+            bonus = torch.where(stored, 0.0, entropies(distributions))
+            token_losses = token_losses - algo.entropy_coef * bonus
         loss = aggregated(self._config, token_losses, rows, denominator)
         figures.add(loss, logprobs, recorded, diagnostics)
         return loss
@@ -204,7 +207,11 @@ class _Given:
         device: torch.device,
     ) -> None:
         self.count = len(rows)
-        self.recorded = Recorded([row.trajectory for row in rows], device, old)
+        trajectories = [row.trajectory for row in rows]
+        self.recorded = Recorded(trajectories, device, old)
+        # What drift is measured from is always the policy that sampled, where one is known.
+        unknown = {str(t.id): old[t.id] for t in trajectories if t.logprobs is None}
+        self.behaviour = Recorded(trajectories, device, unknown) if old else self.recorded
         self.advantages = torch.tensor([row.advantage for row in rows], device=device)
         self.stored = torch.tensor([row.pick is not None for row in rows], device=device)
         self.weights = torch.tensor(

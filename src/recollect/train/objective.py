@@ -72,9 +72,10 @@ def replayed_losses(
     return -c.weight * objective, diagnostics
 
 
-def kl_losses(algo: AlgoSettings, logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """What the KL divergence to the reference adds to the loss of each token [n]."""
-    mask = torch.ones_like(logprobs, dtype=torch.bool)
+def kl_losses(
+    algo: AlgoSettings, logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """What the KL divergence to the reference adds to the loss of each token [n]; 0 outside."""
     # The schema refuses k1 in the loss, whose gradient is 0 on average.
     gradient: Literal["k2", "k3"] = "k3" if algo.kl_estimator == "k3" else "k2"
     return algo.kl_coef * kl.kl_loss(logprobs, reference, mask, value="k3", gradient=gradient)

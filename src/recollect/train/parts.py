@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
-from recollect.models.loading import Lora, Policy, load_policy
+from recollect.models.loading import Lora, Policy, has_adapter, load_policy
 from recollect.rollout.collector import Collector
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
@@ -40,12 +40,14 @@ def make_reference(
 ) -> Reference | None:
     """Make what the KL divergence is measured against; None where nothing asks for it.
 
-    A resumed policy has moved on already, so its beginning is loaded again.
+    A resumed policy has moved on already, so its beginning is loaded again; so is that of a policy
+    that began with a trained adapter, which is part of it.
     """
     if not config.algo.kl_coef:
         return None
     moved = checkpoint is not None and not config.model.lora.rank
-    return Reference(policy, policy_from(config, None) if moved else None)
+    began_adapted = has_adapter(config.model.name)
+    return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
 
 
 def make_collector(config: Config, environment: Environment, policy: Policy) -> Collector:

@@ -17,7 +17,7 @@ from recollect.train.replayed import Replayed, ReplayedFigures, ReplayedTokens
 class Drift:
     """How far the policy was from the one that sampled, over fresh tokens of applied updates."""
 
-    kl: float  # k3 estimate of KL(now || sampler), nats per token
+    kl: float  # k3 estimate of KL(sampler || now), nats per token
     ratio_max: float
     clip_share: float
     logprob_difference: float  # mean |trainer - sampler| before the first optimiser step
@@ -71,7 +71,7 @@ class StepFigures:
         if not drift.numel():
             return
         self.tokens += drift.numel()
-        self.kl += float((torch.expm1(-drift) + drift).sum())
+        self.kl += float((torch.expm1(drift) - drift).sum())
         self.clipped += float(diagnostics.clip_fraction) * drift.numel()
         self.difference += float(drift.abs().sum())
         self.ratio_max = max(self.ratio_max, float(drift.max().exp()))

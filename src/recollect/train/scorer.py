@@ -83,12 +83,12 @@ class Recorded:
 class Reference:
     """The policy as it was when the run began: a frozen model, or the policy without its adapter.
 
-    A model with adapters is its own reference. Of any other, `start` is the model before its
-    first update; None means that `policy` is that still, and a copy is kept.
+    `start` is the model before its first update. None means that `policy` is that still: with new
+    adapters it is its own reference without them, of any other model a copy is kept.
     """
 
     def __init__(self, policy: Policy, start: Policy | None = None) -> None:
-        self._has_adapter = hasattr(policy.model, "disable_adapter")
+        self._has_adapter = start is None and hasattr(policy.model, "disable_adapter")
         if self._has_adapter:
             self._model: Any = policy.model
             return

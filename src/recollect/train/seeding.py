@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recollect.errors import NothingToStartFrom
+from recollect.errors import NothingToStartFrom, SameRun
 from recollect.ledger import Group, Run, Score
 from recollect.store import open_reader
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
 from recollect.trajectory import Trajectory
-from recollect.types import TaskKey, TrajectoryId
+from recollect.types import RunId, TaskKey, TrajectoryId
 
 _BLOCK = 256
 
@@ -25,12 +25,13 @@ class Seeded:
     left: int
 
 
-def seed_pool(store: Store, source: str, fingerprints: Provenance) -> Seeded:
+def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -> Seeded:
     """Copy the live rows of another store, with the newest score of each, into this one.
 
     Rows keep their ids, their runs and their log-probs; copying again changes nothing. Rows that
     another tokenizer, template, environment or reward made are left behind: here they would be
-    read as something they are not. NothingToStartFrom if no row is left.
+    read as something they are not. NothingToStartFrom if no row is left; SameRun if the other store
+    knows a run of this one's name, whose rows would pass for ours.
     """
     path = Path(source)
     path = path / "store.db" if path.is_dir() else path
@@ -38,16 +39,20 @@ def seed_pool(store: Store, source: str, fingerprints: Provenance) -> Seeded:
     with open_reader(path) as reader:
         tasks = {task.key: task for task in reader.tasks().values()}
         runs = {run.id: Run(run.id, run.seed, run.config) for run in reader.runs().values()}
+        if run in runs:
+            raise SameRun(path, run)
         for block in _blocks(reader):
             fitting = [t for t in block if _made_by(t) == fingerprints]
             rows, left = rows + len(fitting), left + len(block) - len(fitting)
+            scores = _newest_scores(reader, [t.id for t in fitting])
+            named = [*(t.run for t in fitting), *(score.run for score in scores)]
             store.commit(
                 Batch(
-                    runs=[runs[name] for name in dict.fromkeys(t.run for t in fitting)],
+                    runs=[runs[name] for name in dict.fromkeys(named)],
                     tasks=[tasks[key] for key in dict.fromkeys(t.task for t in fitting)],
                     groups=_groups(fitting),
                     trajectories=fitting,
-                    scores=_newest_scores(reader, [t.id for t in fitting]),
+                    scores=scores,
                 )
             )
     if not rows:
@@ -81,9 +86,10 @@ def _groups(rows: Sequence[Trajectory]) -> list[Group]:
 
 
 def _newest_scores(reader: StoreReader, ids: Sequence[TrajectoryId]) -> list[Score]:
+    """Find the score that counts: the one whose figures the row's own metadata shows."""
     found = []
-    for id_ in ids:
-        scores = reader.scores(trajectory=id_)
-        if scores:
-            found.append(max(scores, key=lambda score: score.step))
+    for row in reader.rows(Query(ids=ids), limit=len(ids) or 1).rows:
+        scores = reader.scores(trajectory=row.id)
+        now = [s for s in scores if (s.advantage, s.priority) == (row.advantage, row.priority)]
+        found += now[-1:]
     return found

@@ -116,8 +116,9 @@ def _assemble(
     )
     if checkpoint is not None:
         _restore(session, checkpoint)
-    _set_later_steps_aside(session, checkpoint is not None)
+    # Runs in the order in which they happened: the earlier one's are known first.
     seeded = _seed(session)
+    _set_later_steps_aside(session, checkpoint is not None)
     # Only now: what later steps had drawn and decided is out of the way.
     session.replayer = make_replayer(
         config,
@@ -147,7 +148,7 @@ def _seed(session: Session) -> Seeded | None:
     source = session.config.pool.start_from
     if source is None or session.done:
         return None
-    return seed_pool(session.store, source, session.collector.fingerprints)
+    return seed_pool(session.store, session.run, source, session.collector.fingerprints)
 
 
 def checkpoint_state(session: Session) -> dict[str, Json]:

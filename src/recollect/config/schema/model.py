@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from recollect.config.schema.section import Section, Words, conflict
 
+BUILT_IN = ("tiny",)  # models that come with the package, whatever folders are called
+
 
 class LoraSettings(Section):
     """Low-rank adapters: train a few added weights and keep the model's own as they are."""

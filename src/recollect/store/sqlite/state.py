@@ -42,9 +42,13 @@ UNTOUCHED = State(0, None, Status.LIVE.value, 0, None, None, None, None)
 # Each reads the ledger of the rows whose ids are bound, as one JSON array. CROSS JOIN keeps
 # SQLite from walking all scores instead of looking one up per row.
 _WANTED = "(SELECT value FROM json_each(?))"
+# Steps of different runs do not compare: the last is that of the run that began last, and of its
+# latest step. (Not the one written last: a step that is redone after a fence must count as it did.)
+# In SQLite a bare column beside max() is that of the row with the maximum.
 _USES = (
-    "SELECT trajectory, count(*), max(step) FROM uses "
-    f"WHERE trajectory IN {_WANTED} AND fence = 0 GROUP BY trajectory"
+    "SELECT trajectory, times, step FROM (SELECT trajectory, count(*) AS times, step, "
+    f"max((run << 40) + step) FROM uses WHERE trajectory IN {_WANTED} AND fence = 0 "
+    "GROUP BY trajectory)"
 )
 _MARKS = (
     "SELECT trajectory, action FROM marks "
@@ -53,7 +57,7 @@ _MARKS = (
 _SCORES = (
     "SELECT s.trajectory, s.advantage, s.priority, s.ess, s.ratio FROM json_each(?) w "
     "CROSS JOIN scores s ON s.number = (SELECT n.number FROM scores n WHERE n.trajectory = w.value "
-    "AND n.fence = 0 ORDER BY n.step DESC, n.number DESC LIMIT 1)"
+    "AND n.fence = 0 ORDER BY n.run DESC, n.step DESC, n.number DESC LIMIT 1)"
 )
 _UPDATE = (
     f"UPDATE trajectories SET {', '.join(f'{name} = ?' for name in State._fields)}, changed = ? "
