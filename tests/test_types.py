@@ -115,12 +115,6 @@ def test_segment_refuses(change: dict[str, Any], field: str) -> None:
     assert refused(lambda: Segment(**{**base, **change})).field == field
 
 
-def test_trusted_segment_equals_the_checked_one() -> None:
-    calls = (ToolCall("f", "{}", "1"),)
-    checked = Segment(USER, 0, 2, "hi", calls, "c", "n")
-    assert Segment.trusted(USER, 0, 2, "hi", calls, "c", "n") == checked
-
-
 @pytest.mark.parametrize("name", ["name", "arguments", "id"])
 @pytest.mark.parametrize("value", [None, 3, "\ud800"])
 def test_tool_call_refuses(name: str, value: object) -> None:

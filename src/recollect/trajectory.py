@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,14 +90,6 @@ class Trajectory:
 
     def __hash__(self) -> int:
         return hash(self.id)
-
-    @classmethod
-    def trusted(cls, **values: Any) -> Trajectory:
-        """Rebuild a record that was validated before it was encoded, without checking again."""
-        record = object.__new__(cls)
-        for name, value in values.items():
-            object.__setattr__(record, name, value)
-        return record
 
     @property
     def sampled_count(self) -> int:

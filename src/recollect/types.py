@@ -149,29 +149,6 @@ class Segment:
         ):
             raise InvalidRecord("segments.calls", "must be a tuple of tool calls")
 
-    @classmethod
-    def trusted(
-        cls,
-        kind: SegmentKind,
-        start: int,
-        end: int,
-        text: str,
-        calls: tuple[ToolCall, ...],
-        call_id: str,
-        name: str,
-    ) -> Segment:
-        """Rebuild a segment that was validated before it was stored, without checking again."""
-        segment = object.__new__(cls)
-        put = object.__setattr__
-        put(segment, "kind", kind)
-        put(segment, "start", start)
-        put(segment, "end", end)
-        put(segment, "text", text)
-        put(segment, "calls", calls)
-        put(segment, "call_id", call_id)
-        put(segment, "name", name)
-        return segment
-
 
 @dataclass(frozen=True, slots=True)
 class NoteSpan:

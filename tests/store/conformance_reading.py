@@ -15,6 +15,7 @@ from recollect.errors import AmbiguousId, BadQuery, StoreError, UnknownId
 from recollect.store import codec
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query, Row
+from recollect.store.unchecked import unchecked
 from recollect.trajectory import Trajectory
 from recollect.types import Action, Origin, RunId, Status, TaskKey, TrajectoryId
 from store.place import ANY, write_steps
@@ -190,7 +191,7 @@ class ReadingPromises:
     def test_an_id_that_begins_another_is_itself(self, store: Store) -> None:
         store.commit(FAKE.setup())
         names = ["ab", "abc", "abd"]
-        rows = [Trajectory.trusted(**_fields(make_trajectory(1), id=name)) for name in names]
+        rows = [unchecked(Trajectory)(**_fields(make_trajectory(1), id=name)) for name in names]
         store.commit(Batch(trajectories=rows))
         assert store.resolve("ab") == "ab"
         assert store.resolve("abc") == "abc"

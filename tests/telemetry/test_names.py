@@ -3,8 +3,8 @@ import pytest
 from recollect.errors import UnknownMetric
 from recollect.telemetry.names import (
     METRICS,
-    PHASES,
     ROOMS,
+    STEP_PHASES,
     check_names,
     find_metric,
     is_reproducible,
@@ -69,7 +69,7 @@ def test_texts_are_sentences() -> None:
 
 
 def test_every_phase_has_its_time() -> None:
-    check_names(f"time/{phase}" for phase in PHASES)
+    check_names(f"time/{phase}" for phase in STEP_PHASES)
 
 
 @pytest.mark.parametrize(

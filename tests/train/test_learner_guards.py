@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recollect.errors import TrainingDiverged
 from recollect.models.loading import Policy
+from recollect.store.unchecked import unchecked
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.guards import Guard, read_bad_batch
 from recollect.train.learner import Learner
@@ -60,7 +61,8 @@ def poison_logprobs(learner: Learner, batch: Batch, row: int, value: float) -> B
     assert old.logprobs is not None
     changed = old.logprobs.copy()
     changed[-1] = value
-    twin = Trajectory.trusted(**{f: getattr(old, f) for f in old.__slots__} | {"logprobs": changed})
+    fields = {name: getattr(old, name) for name in old.__slots__}
+    twin = unchecked(Trajectory)(**fields | {"logprobs": changed})
     rows[row] = ScoredRow(twin, rows[row].advantage, True)
     return Batch(tuple(rows))
 

@@ -10,7 +10,8 @@ from recollect.replay.pick import Pick
 from recollect.replay.replayer import Amounts
 from recollect.telemetry.names import check_names
 from recollect.train.batch import Batch
-from recollect.train.replay_metrics import Drawn, replay_metrics
+from recollect.train.drawn import Drawn
+from recollect.train.replay_metrics import replay_metrics
 from recollect.train.replayed import Ratios, Replayed, RowUse
 from recollect.train.report import UpdateReport
 from recollect.train.totals import Totals

@@ -29,18 +29,9 @@ ROOMS = {
     "health": "what went wrong and was survived",
 }
 
-# The phases of a step (design §4) and what may follow it; each has its `time/` metric.
-PHASES = (
-    "plan",
-    "draw",
-    "collect",
-    "commit",
-    "score",
-    "update",
-    "record",
-    "checkpoint",
-    "evaluate",
-)
+# The phases of a step (design §4), each with its `time/` metric, and what may follow it.
+STEP_PHASES = ("plan", "collect", "draw", "commit", "score", "update", "record")
+PHASES = (*STEP_PHASES, "checkpoint", "evaluate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +165,6 @@ METRICS: tuple[Metric, ...] = (
     _seconds("score", "Advantages and weights."),
     _seconds("update", "Forward, backward and optimiser."),
     _seconds("record", "Storing what the step used and decided."),
-    _seconds("checkpoint", "Saving a checkpoint, in steps that do."),
-    _seconds("evaluate", "Evaluating, in steps that do."),
     _seconds("step", "The whole step, evaluation and checkpoint not included."),
     Metric("perf/rows_per_s", "rows/s", "up", "Rollouts trained per second of step.", True),
     Metric("perf/tokens_per_s", "tokens/s", "up", "Sampled tokens per second of step.", True),

@@ -21,17 +21,17 @@ from recollect.store.records import Batch as StoreBatch
 from recollect.telemetry import events
 from recollect.train.batch import Batch
 from recollect.train.checkpoint import prune_checkpoints, save_checkpoint
+from recollect.train.drawn import Drawn
 from recollect.train.interrupts import Interrupts
 from recollect.train.metrics import step_metrics
 from recollect.train.plan import Plan, make_plan
-from recollect.train.replay_metrics import Drawn, replay_metrics
+from recollect.train.replay_metrics import replay_metrics
 from recollect.train.replaying import (
     drifted,
     left_out_scores,
     results_of,
     scores_of,
     uses_of,
-    without,
 )
 from recollect.train.report import UpdateReport
 from recollect.train.scoring import as_stored, score
@@ -71,7 +71,7 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
             check_failures(collected, config.rollout.max_failed_share)
             with watch("score"):
                 old = drifted(s.learner, drawn.every, config.correction.drop_above)
-                batch = _score(s, collected, without(drawn, old))
+                batch = _score(s, collected, drawn.without(old))
             with watch("update"):
                 report = _update(s, step, batch)
             with watch("record"):

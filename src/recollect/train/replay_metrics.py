@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,22 +11,10 @@ from recollect.replay.pick import Pick
 from recollect.replay.replayer import Replayer
 from recollect.telemetry.names import within
 from recollect.train.batch import Batch
+from recollect.train.drawn import Drawn
 from recollect.train.replayed import Replayed
 from recollect.train.report import UpdateReport
 from recollect.train.totals import Totals
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The stored rows of a step: those that join groups, and those of the extra updates."""
-
-    grouped: tuple[Pick, ...] = ()
-    updates: tuple[tuple[Pick, ...], ...] = ()
-
-    @property
-    def every(self) -> tuple[Pick, ...]:
-        """All of them, in the order of their slots."""
-        return (*self.grouped, *sorted((p for u in self.updates for p in u), key=_slot))
 
 
 def replay_metrics(
@@ -91,7 +78,3 @@ def _uses(report: UpdateReport) -> dict[str, float]:
         "replay/ess": replayed.ratios.ess,
         "replay/clip_share": replayed.clip_share,
     }
-
-
-def _slot(pick: Pick) -> int:
-    return pick.slot

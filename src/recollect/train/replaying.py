@@ -19,8 +19,8 @@ from recollect.replay.starting import Start
 from recollect.store.base import StoreReader
 from recollect.store.records import Provenance
 from recollect.train.batch import Batch
+from recollect.train.drawn import Drawn
 from recollect.train.learner import Learner
-from recollect.train.replay_metrics import Drawn
 from recollect.train.replayed import Ratios, Replayed
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
@@ -80,15 +80,6 @@ def drifted(learner: Learner, picks: Sequence[Pick], bound: float | None) -> dic
         if ratios.p99 > bound:
             found[pick.slot] = ratios
     return found
-
-
-def without(drawn: Drawn, slots: Collection[int]) -> Drawn:
-    """Leave picks out; updates that lose all of theirs go."""
-    updates = [tuple(p for p in update if p.slot not in slots) for update in drawn.updates]
-    return Drawn(
-        tuple(pick for pick in drawn.grouped if pick.slot not in slots),
-        tuple(update for update in updates if update),
-    )
 
 
 def uses_of(run: RunId, step: int, replayed: Replayed | None) -> list[Use]:
