@@ -335,6 +335,28 @@ def test_rows_that_cannot_be_drawn_go_before_those_that_can() -> None:
         assert gone(replayer) == {"row-0": "beyond the pool's budget"}
 
 
+def test_rows_at_rest_are_not_taken_for_useless() -> None:
+    """One cools down and one's task is retired: both come back, the least useful does not."""
+    plants = [
+        Plant(A, advantage=5.0, used=(8,)),
+        Plant(B, advantage=4.0),
+        Plant(C, advantage=0.1),
+        Plant(C, advantage=3.0),
+    ]
+    with planted(*plants) as store:
+        replayer = make_replayer(
+            store,
+            BUFFER,
+            rules=Rules(PRINTS, cooldown=5),
+            weighing=Weighing("advantage"),
+            book=book_of((B, 4, 4), retired=[B]),
+            budget=Budget(max_rows=3),
+        )
+        begun(replayer, 9)
+        assert replayer.can_be_drawn.tolist() == [False, False, True, True]
+        assert set(gone(replayer)) == {"row-2"}
+
+
 def test_rows_that_leave_their_task_make_room_for_others() -> None:
     """Five rows, at most two of a task and four in all: one goes for both reasons, not two."""
     plants = [Plant(B), Plant(B), Plant(A), Plant(A), Plant(A)]

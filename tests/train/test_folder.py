@@ -69,6 +69,23 @@ def test_a_shared_store_means_the_same_file_from_anywhere(
     assert folder.store(folder.load()) == (tmp_path / "pool.db").resolve()
 
 
+def test_files_are_the_same_ones_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "tiny", "earlier"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine.py").write_text("")
+    flags = ["environment.name=mine.py:World", "pool.start_from=earlier"]
+    found = create_run(tmp_path / "a", make_config(Path("model"), *flags)).load()
+    assert found.model.name == str(tmp_path / "model")
+    assert found.environment.name == f"{tmp_path / 'mine.py'}:World"
+    assert found.pool.start_from == str(tmp_path / "earlier")
+    # Names of other things are no files, whatever lies about.
+    found = create_run(tmp_path / "b", make_config(Path("tiny"), "environment.name=desk")).load()
+    assert (found.model.name, found.environment.name) == ("tiny", "desk")
+
+
 def test_two_runs_of_one_name_do_not_share_a_store(tmp_path: Path) -> None:
     """The second would take the first one's rows for its own, and set them aside."""
     store = tmp_path / "pool.db"

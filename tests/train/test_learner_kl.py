@@ -9,14 +9,18 @@ import pytest
 import torch
 
 from recollect.models.loading import Policy
+from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
 from recollect.train.packing import pack
+from recollect.train.parts import make_reference, policy_from
 from recollect.train.scorer import Reference, entropies, log_distributions, target_logprobs
+from recollect.train.session import open_session
 from recollect.trajectory import Trajectory
 
 from .learning import adapted, difference, grpo, learner_of, without_reward
-from .small import collect_rows, load_small, make_config
+from .replays import batch_of, stored
+from .small import collect_rows, load_small, make_config, run_to_end
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,37 @@ def test_a_bonus_on_entropy_raises_it(model: Path, policy: Policy, tmp_path: Pat
     for step in range(2, 5):
         learner.update(without_reward(rows), step)
     assert entropy() > before
+
+
+@pytest.mark.parametrize("flag", ["algo.kl_coef=1.0", "algo.entropy_coef=1.0"])
+def test_stored_tokens_have_no_part_in_kl_and_entropy(
+    model: Path, tmp_path: Path, rows, flag: str
+) -> None:
+    """Both are estimates over what the policy samples now."""
+    picks = [stored(row, slot) for slot, row in enumerate(rows)]
+    found = []
+    for flags in ((), (flag,)):
+        policy = load_small(model)
+        reference = Reference(load_small(model))
+        shake(policy)
+        learner = Learner(policy, make_config(model, *flags), Guard(tmp_path, 3), reference)
+        learner.update(batch_of((), picks), 1)
+        found.append(policy)
+    assert difference(*found) == 0
+
+
+def test_a_trained_adapter_is_part_of_the_reference(model: Path, tmp_path: Path, rows) -> None:
+    """A run may begin with one: its KL is to where it began, and it can be resumed."""
+    began = adapted(model)
+    shake(began)
+    began.save(tmp_path / "sft")
+    flags = ["algo.kl_coef=1.0", "model.lora.rank=2", "run.steps=2", "eval.every=0"]
+    config = make_config(tmp_path / "sft", *flags)
+    policy = policy_from(config, None)
+    reference = make_reference(config, policy, None)
+    assert reference is not None
+    assert total_kl(policy, reference, rows) == pytest.approx(0, abs=1e-6)
+    assert total_kl(policy, Reference(load_small(model)), rows) > 1e-3
+    run_to_end(tmp_path / "run", config)
+    with open_session(RunFolder(tmp_path / "run"), {}) as again:
+        assert again.done == 2
