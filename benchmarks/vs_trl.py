@@ -51,13 +51,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # neither side has anything to ask
 
 import argparse
 import json
-import shutil
 import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +65,10 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging
 
+import side_by_side
 from recollect.config.schema.config import Config
-from recollect.envs.base import Opening, user
 from recollect.errors import MissingExtra
 from recollect.models.chat import Chat
-from recollect.models.loading import TINY
 from recollect.rollout.collector import Collector
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Row, Sampler
@@ -81,45 +78,12 @@ from recollect.train.loop import train
 from recollect.train.session import Session, open_session
 from recollect.types import Sampling
 from results_file import spread, write_results
+from side_by_side import LEARNING_RATE, SEED, Case, Step, Stopwatch, make_model, make_prompts
+from trl_side import Trl
 
-SEED = 0
-LEARNING_RATE = 1e-5
-VOCABULARY = 8192  # of the 30M model
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "numpy")
 SLACK = 16  # tokens that a prompt may be longer than wanted
 SHARES = ("gen %", "train %", "rest %")
-WORDS = ("change", "a", "seat", "on", "booking", "and", "tell", "the", "price", "of", "bags")
-
-
-@dataclass(frozen=True)
-class Case:
-    """What both sides do in a step. `trl_rows` is how many rows TRL trains on at a time."""
-
-    name: str
-    model: str
-    prompts: int
-    rows: int
-    tokens: int
-    prompt_tokens: int
-    trl_rows: int
-    rounds: int
-
-    @property
-    def step_rows(self) -> int:
-        """Rollouts of a step."""
-        return self.prompts * self.rows
-
-    @property
-    def work(self) -> float:
-        """Ratio of tokens that go through the model (a trained one counts three times).
-
-        TRL reads the prompt in every row; we read it once for a group, in generation and in
-        training. Where matrix products are all that counts, this is the ratio to expect.
-        """
-        answers = self.step_rows * (self.tokens - 1)  # the last token is never read
-        ours = answers + self.prompts * self.prompt_tokens
-        theirs = answers + self.step_rows * self.prompt_tokens
-        return (theirs + 3 * (theirs + self.step_rows)) / (ours + 3 * ours)
 
 
 CASES = (
@@ -134,204 +98,6 @@ SMALLER = {
     "30M": {"prompts": 2, "tokens": 16, "trl_rows": 16, "rounds": 2},
     "tiny-long": {"prompts": 2, "tokens": 32, "rounds": 2},
 }
-
-
-@dataclass(frozen=True)
-class Step:
-    """One training step of either side: by the clock, in CPU seconds, and what it went into."""
-
-    seconds: float
-    cpu: float
-    generation: float
-    training: float
-    tokens: int
-
-    @property
-    def rest(self) -> float:
-        """Seconds that were neither generation nor training."""
-        return self.seconds - self.generation - self.training
-
-
-def reward(text: str, fields: object) -> float:
-    """Judge an answer by a checksum: cheap, the same for both, never the same for a group."""
-    return sum(text.encode()) % 997 / 996
-
-
-class Stopwatch:
-    """Clock and CPU seconds since it was made."""
-
-    def __init__(self) -> None:
-        self._clock, self._cpu = time.perf_counter(), time.process_time()
-
-    @property
-    def seconds(self) -> float:
-        """By the clock."""
-        return time.perf_counter() - self._clock
-
-    @property
-    def cpu(self) -> float:
-        """CPU seconds of all threads."""
-        return time.process_time() - self._cpu
-
-
-# -- model and prompts ---------------------------------------------------------------------------
-
-
-def make_model(name: str, folder: Path) -> Path:
-    """Put the weights that both sides start from into a folder."""
-    target = folder / name
-    if name == "tiny":
-        shutil.copytree(TINY, target)
-        return target
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
-
-    tokenizer = AutoTokenizer.from_pretrained(TINY)
-    tokenizer.add_tokens([f"<w{number}>" for number in range(VOCABULARY - len(tokenizer))])
-    torch.manual_seed(SEED)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=512,
-            intermediate_size=1376,
-            num_hidden_layers=8,
-            num_attention_heads=8,
-            max_position_embeddings=2048,
-            tie_word_embeddings=True,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
-    return target
-
-
-def make_prompts(case: Case, tokenizer: Any) -> tuple[list[str], list[str]]:
-    """Write prompts of at least the wanted size: as messages, and as the model reads them."""
-    chat = Chat(tokenizer)
-    plain, rendered = [], []
-    for number in range(case.prompts):
-        words = [f"Task {number}:"]
-        while len(_prompt_ids(chat, " ".join(words))) < case.prompt_tokens:
-            words.append(WORDS[(len(words) * (number + 1)) % len(WORDS)])
-        text = " ".join(words)
-        message = [{"role": "user", "content": text}]
-        full = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        if tokenizer(full)["input_ids"] != _prompt_ids(chat, text):
-            raise SystemExit("The two sides would read different prompt tokens.")
-        plain.append(text)
-        rendered.append(full)
-    return plain, rendered
-
-
-def _prompt_ids(chat: Chat, text: str) -> list[int]:
-    return [token for piece in chat.opening(Opening((user(text),))) for token in piece.ids]
-
-
-# -- TRL -----------------------------------------------------------------------------------------
-
-
-class Trl:
-    """A GRPOTrainer that makes one step at a time, keeping its optimiser."""
-
-    def __init__(self, case: Case, model: Path, prompts: list[str], folder: Path) -> None:
-        from datasets import Dataset
-        from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-        from trl import GRPOTrainer
-
-        self._case = case
-        self._done: Step | None = None
-        self.model = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-        self._trainer = GRPOTrainer(
-            model=self.model,
-            args=_trl_settings(case, folder),
-            processing_class=AutoTokenizer.from_pretrained(model),
-            train_dataset=Dataset.from_dict({"prompt": prompts}),
-            reward_funcs=self._judge,
-            callbacks=[_trl_callback(self._begin, self._end)],
-        )
-        self._trainer.remove_callback(PrinterCallback)
-
-    def step(self) -> Step:
-        """Make one training step."""
-        self._done = None
-        self._trainer.train()
-        if self._done is None:
-            raise SystemExit("TRL made no step.")
-        return self._done
-
-    def _begin(self) -> None:
-        self._watch = Stopwatch()
-
-    def _judge(
-        self, completions: list[str], completion_ids: list[list[int]], **_: object
-    ) -> list[float]:
-        """Reward function; it is called between generation and training, and so divides them."""
-        self._generation = self._watch.seconds
-        rewards = [reward(text, {}) for text in completions]
-        size = self._case.rows
-        groups = [set(rewards[at : at + size]) for at in range(0, len(rewards), size)]
-        if min(map(len, groups)) < 2 or len(rewards) != self._case.step_rows:
-            raise SystemExit("TRL has a group without signal, or another number of rows.")
-        self._tokens = sum(map(len, completion_ids))
-        return rewards
-
-    def _end(self) -> None:
-        seconds = self._watch.seconds
-        training = seconds - self._generation
-        self._done = Step(seconds, self._watch.cpu, self._generation, training, self._tokens)
-
-
-def _trl_settings(case: Case, folder: Path) -> Any:
-    """TRL's fastest sensible settings on a CPU; the top of the file has the reasons."""
-    from trl import GRPOConfig
-
-    return GRPOConfig(
-        output_dir=str(folder),
-        seed=SEED,
-        use_cpu=True,
-        bf16=False,
-        fp16=False,
-        gradient_checkpointing=False,
-        per_device_train_batch_size=case.trl_rows,
-        gradient_accumulation_steps=case.step_rows // case.trl_rows,
-        num_generations=case.rows,
-        max_completion_length=case.tokens,
-        generation_kwargs={"min_new_tokens": case.tokens},
-        max_steps=1,  # per call of train()
-        num_iterations=1,
-        beta=0.0,
-        loss_type="grpo",
-        scale_rewards="group",
-        optim="adamw_torch_fused",
-        learning_rate=LEARNING_RATE,
-        lr_scheduler_type="constant",
-        weight_decay=0.0,
-        max_grad_norm=1.0,
-        use_vllm=False,
-        torch_compile=False,
-        dataloader_num_workers=0,
-        dataloader_pin_memory=False,
-        logging_strategy="no",
-        save_strategy="no",
-        eval_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-    )
-
-
-def _trl_callback(begin: Callable[[], None], end: Callable[[], None]) -> Any:
-    from transformers import TrainerCallback
-
-    class Times(TrainerCallback):  # type: ignore[misc]
-        def on_step_begin(self, *_: object, **__: object) -> None:
-            begin()
-
-        def on_step_end(self, *_: object, **__: object) -> None:
-            end()
-
-    return Times()
 
 
 # -- Recollect -----------------------------------------------------------------------------------
@@ -421,7 +187,7 @@ def our_config(case: Case, model: Path, prompts: Path) -> Config:
             "model": {"name": str(model), "dtype": "float32", "device": "cpu"},
             "environment": {
                 "name": f"single_turn:{prompts}",
-                "options": {"reward": f"{__file__}:reward", "split_field": "split"},
+                "options": {"reward": f"{side_by_side.__file__}:reward", "split_field": "split"},
             },
             "rollout": {
                 "tasks_per_step": case.prompts,
