@@ -48,7 +48,12 @@ class Regime:
     target: float
 
 
-BASE = ("checkpoint.every=0", "eval.tasks=90", "eval.every=4")
+BASE = (
+    "checkpoint.every=0",
+    "eval.tasks=90",
+    "eval.every=4",
+    "replay.modes=[repair,buffer]",  # the twin takes it off
+)
 REGIMES = {
     "dense": Regime((*BASE, "environment.levels=[1]", "run.steps=24"), 0.6),
     "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=48"), 0.2),
