@@ -1,0 +1,1 @@
+"""Learning one domain after another: schedule, methods, what was kept, lost and transferred."""
