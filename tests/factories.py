@@ -24,12 +24,14 @@ from recollect.ledger import (
     TaskState,
     Use,
 )
+from recollect.note_ledger import Distillation, NoteMark, NoteTrial
 from recollect.store.records import Batch
 from recollect.trajectory import Trajectory
 from recollect.types import (
     Action,
     GroupId,
     LinkKind,
+    NoteAction,
     NoteId,
     NoteSpan,
     Origin,
@@ -173,6 +175,9 @@ class FakeRun:
             links=[
                 NoteLink(self.note_id(step), trajectories[0].id, LinkKind.SOURCE, self.id, step)
             ],
+            note_marks=self._note_marks(step, variant),
+            note_trials=self._note_trials(step, variant),
+            distillations=[Distillation(f"{self.id}-{step}-{variant}", {"notes": [step, variant]})],
             events=[
                 Event(self.id, step, "loss", {"value": float(rng.random())}),
                 Event(self.id, step, "controller", {"ratio": 0.5, "variant": variant}),
@@ -279,6 +284,18 @@ class FakeRun:
             return []
         chosen = {self._earlier(step, rng): action for action in _sampled_actions(rng)}
         return [Mark(id_, action, "budget", self.id, step) for id_, action in chosen.items()]
+
+    def _note_marks(self, step: int, variant: int) -> list[NoteMark]:
+        if step % 3 != 2:
+            return []
+        action = tuple(NoteAction)[(step + variant) % len(NoteAction)]
+        return [NoteMark(self.note_id(step - 1), action, "no help", self.id, step)]
+
+    def _note_trials(self, step: int, variant: int) -> list[NoteTrial]:
+        if step == 0:
+            return []
+        group = group_id(self.id, step, self.task(step, self.rows - 1).key)
+        return [NoteTrial(self.note_id(step - 1), group, 1, variant % 2, 3, 2, self.id, step)]
 
     def _note(self, step: int, variant: int) -> Note:
         return Note(

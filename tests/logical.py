@@ -49,6 +49,8 @@ def logical_dump(store: StoreReader) -> dict[str, Any]:
         "marks": {id_: store.marks(id_) for id_ in ids},
         "notes": store.notes(),
         "links": store.links(),
+        "note_marks": store.note_marks(),
+        "note_trials": store.note_trials(),
         "events": {run: store.events(RunId(run)) for run in runs},
         "cursors": {run: store.cursor(RunId(run)) for run in runs},
         "stats": _totals(store),

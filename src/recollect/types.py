@@ -72,6 +72,23 @@ class Action(str, Enum):
     UNPIN = "unpin"
 
 
+class NoteStatus(str, Enum):
+    """Whether a note may be put into prompts. Only LIVE ones are."""
+
+    LIVE = "live"
+    RETIRED = "retired"  # it did not help
+    BANNED = "banned"  # a person took it out
+
+
+class NoteAction(str, Enum):
+    """What can happen to a note after it was written."""
+
+    BAN = "ban"
+    UNBAN = "unban"
+    RETIRE = "retire"
+    REVIVE = "revive"
+
+
 class LinkKind(str, Enum):
     """How a note and a trajectory belong together."""
 

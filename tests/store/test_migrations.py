@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from reporting import report
 from store.place import write_steps
 
 FAKE = FakeRun(seed=71)
+NEXT = schema.SCHEMA + 1
 
 
 def raw(path: Path, *statements: str) -> None:
@@ -164,10 +166,34 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-# -- a second schema, as it will come one day ----------------------------------------------------
+# -- every schema there was -----------------------------------------------------------------------
 
 
-def m2(connection: sqlite3.Connection) -> None:
+def test_a_store_of_the_first_schema_learns_about_notes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before notes had marks is there afterwards, and they can be marked."""
+    first = replace(FAKE.step(0), note_marks=(), note_trials=(), distillations=())
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+        patch.setattr(migrations, "SCHEMA", 1)
+        with open_store(path) as store:
+            store.commit(FAKE.setup())
+            store.commit(first)
+    assert user_version(path) == 1
+    with open_store(path) as store:
+        assert store.notes() == list(first.notes)
+        assert store.note_trials() == []
+        store.commit(FAKE.step(0))
+        store.commit(FAKE.step(1))
+        assert len(store.note_trials()) == 1
+        assert list(store.verify()) == []
+
+
+# -- the next schema, as it will come one day ----------------------------------------------------
+
+
+def coming(connection: sqlite3.Connection) -> None:
     """Touch every row, so that a kill finds it at work."""
     connection.execute("ALTER TABLE trajectories ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'")
     connection.execute("UPDATE trajectories SET colour = 'blue'")
@@ -176,9 +202,9 @@ def m2(connection: sqlite3.Connection) -> None:
 
 
 @pytest.fixture
-def two_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, m2))
-    monkeypatch.setattr(migrations, "SCHEMA", 2)
+def another_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, coming))
+    monkeypatch.setattr(migrations, "SCHEMA", NEXT)
 
 
 def test_an_old_store_is_migrated_once_and_keeps_everything(
@@ -186,29 +212,29 @@ def test_an_old_store_is_migrated_once_and_keeps_everything(
 ) -> None:
     with open_reader(filled) as reader:
         before = logical_dump(reader)
-    request.getfixturevalue("two_schemas")
+    request.getfixturevalue("another_schema")
     with pytest.raises(StoreTooOld):
         open_reader(filled)
     for _ in range(2):
         with open_store(filled) as store:
             assert logical_dump(store) == before
             assert store.sql("SELECT count(*) FROM extra")[1] == [(12,)]
-    assert user_version(filled) == 2
+    assert user_version(filled) == NEXT
 
 
 def test_a_migration_that_fails_changes_nothing(
     filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(connection: sqlite3.Connection) -> None:
-        m2(connection)
+        coming(connection)
         raise RuntimeError("half way")
 
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, broken))
-        patch.setattr(migrations, "SCHEMA", 2)
+        patch.setattr(migrations, "SCHEMA", NEXT)
         with pytest.raises(RuntimeError, match="half way"):
             open_store(filled)
-    assert user_version(filled) == 1
+    assert user_version(filled) == schema.SCHEMA
     with open_store(filled) as store:
         assert list(store.verify()) == []
 
@@ -219,8 +245,8 @@ def test_a_kill_during_a_migration_leaves_one_schema_or_the_other(
 ) -> None:
     """SIGKILL after growing delays; in the end both outcomes must have been seen."""
     original = filled.read_bytes()
-    request.getfixturevalue("two_schemas")
-    outcomes = {1: 0, 2: 0}
+    request.getfixturevalue("another_schema")
+    outcomes = {schema.SCHEMA: 0, NEXT: 0}
     seconds = 0.0
     while min(outcomes.values()) < 2:
         for file in filled.parent.iterdir():
@@ -232,9 +258,11 @@ def test_a_kill_during_a_migration_leaves_one_schema_or_the_other(
         with SqliteStore(filled, journal=journal) as store:
             assert store.sql("SELECT DISTINCT colour FROM trajectories")[1] == [("blue",)]
             assert store.get(FAKE.ids(2)) == FAKE.trajectories(2)
-        seconds = seconds + 0.003 if version == 1 else seconds / 2
+        seconds = seconds + 0.003 if version < NEXT else seconds / 2
         assert sum(outcomes.values()) < 500
-    report(f"migration ({journal}): {outcomes[1]} kills before, {outcomes[2]} after the commit")
+    report(
+        f"migration ({journal}): {outcomes[schema.SCHEMA]} kills before, {outcomes[NEXT]} after the commit"
+    )
 
 
 def killed_after(seconds: float, work: Callable[[], None]) -> None:

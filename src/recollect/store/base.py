@@ -24,11 +24,13 @@ from recollect.ledger import (
     TaskState,
     Use,
 )
+from recollect.note_ledger import Distillation, NoteMark, NoteTrial
 from recollect.store.records import (
     Batch,
     Changes,
     Fence,
     Finding,
+    NoteVersion,
     Page,
     Provenance,
     Query,
@@ -131,6 +133,18 @@ class StoreReader(Protocol):
         self, note: NoteId | None = None, trajectory: TrajectoryId | None = None
     ) -> list[NoteLink]:
         """Which notes and trajectories belong together."""
+
+    def note_marks(self, note: NoteId | None = None) -> list[NoteMark]:
+        """What happened to a note, or to all of them, oldest first."""
+
+    def note_trials(self, note: NoteId | None = None) -> list[NoteTrial]:
+        """What a note did, or all of them, group by group, oldest first."""
+
+    def distillation(self, key: str) -> Distillation | None:
+        """What a distiller answered to a question; None if it was not asked yet."""
+
+    def note_version(self) -> NoteVersion:
+        """How far notes and their marks have come: cheap, to see whether to read them again."""
 
     def events(self, run: RunId, step: int | None = None) -> list[Event]:
         """Events of a run in the order they were committed."""

@@ -22,6 +22,7 @@ from recollect.ledger import (
     TaskState,
     Use,
 )
+from recollect.note_ledger import Distillation, NoteMark, NoteTrial
 from recollect.trajectory import Trajectory
 from recollect.types import GroupId, Origin, RunId, Status, Task, TaskKey, TrajectoryId
 
@@ -41,6 +42,9 @@ class Batch:
     marks: Sequence[Mark] = ()
     notes: Sequence[Note] = ()
     links: Sequence[NoteLink] = ()
+    note_marks: Sequence[NoteMark] = ()
+    note_trials: Sequence[NoteTrial] = ()
+    distillations: Sequence[Distillation] = ()
     events: Sequence[Event] = ()
     cursors: Sequence[Cursor] = ()
 
@@ -182,6 +186,18 @@ class Provenance:
     tokenizer: str
     environment_version: str
     reward_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteVersion:
+    """How far the notes of a store have come; equal ones mean that nothing about them changed.
+
+    `note` and `mark` are the numbers given out last, `fence` that of the last fence.
+    """
+
+    note: int
+    mark: int
+    fence: int
 
 
 @dataclass(frozen=True, slots=True)

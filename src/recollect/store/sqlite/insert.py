@@ -11,6 +11,7 @@ from recollect.ledger import Mark, NoteLink, Run, Score, Use
 from recollect.store.records import Batch
 from recollect.store.sqlite import schema, state
 from recollect.store.sqlite.arrivals import Arrivals
+from recollect.store.sqlite.note_reading import LIST_NOTES
 from recollect.store.sqlite.numbers import Numbers, next_number
 from recollect.store.sqlite.rows import chunks, marks
 from recollect.store.sqlite.schema import Table, row_crc
@@ -78,6 +79,7 @@ class Insertion:
             ],
         )
         self._put_links([*batch.links, *_guided_links(batch.trajectories)])
+        self._put_about_notes(batch)
         events = [(e, canonical_json(dict(e.data))) for e in batch.events]
         self._put(
             schema.EVENTS, [(run(e.run), e.step, e.kind, digest(data), data) for e, data in events]
@@ -174,6 +176,37 @@ class Insertion:
                 for link in links
             ],
         )
+
+    def _put_about_notes(self, batch: Batch) -> None:
+        optional_run = self._numbers.optional_run
+        self._require_notes(mark.note for mark in batch.note_marks)
+        self._put(
+            schema.NOTE_MARKS,
+            [
+                (m.note, m.action.value, m.reason, optional_run(m.run), m.step)
+                for m in batch.note_marks
+            ],
+        )
+        self._put(
+            schema.NOTE_TRIALS,
+            [
+                (t.note, t.group, t.rows, t.wins, t.bare_rows, t.bare_wins)
+                + (optional_run(t.run), t.step)
+                for t in batch.note_trials
+            ],
+        )
+        self._put(
+            schema.DISTILLATIONS,
+            [(d.key, canonical_json(dict(d.data))) for d in batch.distillations],
+        )
+
+    def _require_notes(self, ids: Iterable[str]) -> None:
+        for chunk in chunks(dict.fromkeys(ids), _CHUNK):
+            sql = f"SELECT id FROM notes WHERE fence = 0 AND id IN ({marks(len(chunk))})"
+            found = {row[0] for row in self._connection.execute(sql, chunk)}
+            for id_ in chunk:
+                if id_ not in found:
+                    raise UnknownId(self._numbers.path, "note", id_, LIST_NOTES)
 
     def _require_draws(self, uses: Sequence[Use]) -> None:
         sql = "SELECT slot, trajectory FROM draws WHERE run = ? AND step = ? AND fence = 0"

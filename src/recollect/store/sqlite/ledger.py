@@ -25,7 +25,7 @@ from recollect.types import Action, GroupId, LinkKind, NoteId, RunId, Task, Task
 # Runs a query and returns all of its rows.
 Select = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
-_RUN_NAME = "(SELECT id FROM runs r WHERE r.number = run)"
+RUN_NAME = "(SELECT id FROM runs r WHERE r.number = run)"
 _TASK_KEY = "(SELECT key FROM tasks k WHERE k.number = task)"
 _RUN = "run = (SELECT number FROM runs WHERE id = ?)"
 
@@ -51,7 +51,7 @@ def provenances(select: Select) -> dict[int, Provenance]:
 def groups(select: Select, run: RunId, step: int) -> list[Group]:
     """Read the groups of one step."""
     sql = (
-        f"SELECT id, {_RUN_NAME}, step, {_TASK_KEY}, policy_version FROM groups "
+        f"SELECT id, {RUN_NAME}, step, {_TASK_KEY}, policy_version FROM groups "
         f"WHERE fence = 0 AND {_RUN} AND step = ? ORDER BY number"
     )
     return [
@@ -78,7 +78,7 @@ def draws(
     select: Select, run: RunId | None, step: int | None, trajectory: TrajectoryId | None
 ) -> list[Draw]:
     """Read draws of a run, a step, a trajectory, or any combination, in order of decision."""
-    columns = f"{_RUN_NAME}, step, slot, trajectory, group_id, age, probability, reason, weight"
+    columns = f"{RUN_NAME}, step, slot, trajectory, group_id, age, probability, reason, weight"
     found = _of_steps(select, "draws", columns, run, step, trajectory)
     return [Draw(RunId(r[0]), r[1], r[2], TrajectoryId(r[3]), GroupId(r[4]), *r[5:]) for r in found]
 
@@ -88,7 +88,7 @@ def uses(
 ) -> list[Use]:
     """Read uses of a run, a step, a trajectory, or any combination, in order."""
     columns = (
-        f"{_RUN_NAME}, step, slot, trajectory, epochs, ratio_mean, ratio_p50, ratio_p99, "
+        f"{RUN_NAME}, step, slot, trajectory, epochs, ratio_mean, ratio_p50, ratio_p99, "
         "ratio_max, ess, clip_share, loss_share"
     )
     found = _of_steps(select, "uses", columns, run, step, trajectory)
@@ -99,7 +99,7 @@ def scores(
     select: Select, run: RunId | None, step: int | None, trajectory: TrajectoryId | None
 ) -> list[Score]:
     """Read scores of a run, a step, a trajectory, or any combination, in order."""
-    columns = f"{_RUN_NAME}, step, trajectory, advantage, priority, ess, ratio"
+    columns = f"{RUN_NAME}, step, trajectory, advantage, priority, ess, ratio"
     found = _of_steps(select, "scores", columns, run, step, trajectory, within="number")
     return [Score(RunId(r[0]), r[1], TrajectoryId(r[2]), *r[3:]) for r in found]
 
@@ -127,7 +127,7 @@ def _of_steps(
 def marks(select: Select, trajectory: TrajectoryId) -> list[Mark]:
     """Read what happened to a trajectory, oldest first."""
     sql = (
-        f"SELECT trajectory, action, reason, {_RUN_NAME}, step FROM marks "
+        f"SELECT trajectory, action, reason, {RUN_NAME}, step FROM marks "
         "WHERE fence = 0 AND trajectory = ? ORDER BY number"
     )
     return [
@@ -144,7 +144,7 @@ def notes(select: Select, note: NoteId | None = None, workspace: str | None = No
             conditions.append(condition)
             values.append(value)
     sql = (
-        f"SELECT id, content, when_to_use, workspace, author, trust, {_RUN_NAME}, step, data "
+        f"SELECT id, content, when_to_use, workspace, author, trust, {RUN_NAME}, step, data "
         f"FROM notes WHERE {' AND '.join(conditions)} ORDER BY number"
     )
     return [
@@ -161,7 +161,7 @@ def links(select: Select, note: NoteId | None, trajectory: TrajectoryId | None) 
             conditions.append(condition)
             values.append(value)
     sql = (
-        f"SELECT note, trajectory, kind, {_RUN_NAME}, step FROM links "
+        f"SELECT note, trajectory, kind, {RUN_NAME}, step FROM links "
         f"WHERE {' AND '.join(conditions)} ORDER BY number"
     )
     return [

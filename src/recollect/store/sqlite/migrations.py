@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recollect.errors import StoreDamaged, StoreTooNew, StoreTooOld
-from recollect.store.sqlite.schema import APPLICATION_ID, DDL_1, SCHEMA
+from recollect.store.sqlite.schema import APPLICATION_ID, DDL_1, DDL_2, SCHEMA
 
 
 def _m1_first_schema(connection: sqlite3.Connection) -> None:
@@ -19,7 +19,15 @@ def _m1_first_schema(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m1_first_schema,)
+def _m2_notes_that_learn(connection: sqlite3.Connection) -> None:
+    for statement in DDL_2:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _m1_first_schema,
+    _m2_notes_that_learn,
+)
 assert len(MIGRATIONS) == SCHEMA
 
 

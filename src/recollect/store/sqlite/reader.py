@@ -21,9 +21,19 @@ from recollect.ledger import (
     TaskState,
     Use,
 )
+from recollect.note_ledger import Distillation, NoteMark, NoteTrial
 from recollect.store import codec
-from recollect.store.records import Changes, Finding, Page, Provenance, Query, Row, Stats
-from recollect.store.sqlite import columns, ledger, person, rows, statistics, verify
+from recollect.store.records import (
+    Changes,
+    Finding,
+    NoteVersion,
+    Page,
+    Provenance,
+    Query,
+    Row,
+    Stats,
+)
+from recollect.store.sqlite import columns, ledger, note_reading, person, rows, statistics, verify
 from recollect.store.sqlite.connection import connect_reader, reading
 from recollect.store.sqlite.migrations import check_schema
 from recollect.trajectory import Trajectory
@@ -235,7 +245,7 @@ class SqliteReader:
         with reading(self.path):
             found = ledger.notes(self._all, note=note)
         if not found:
-            raise UnknownId(self.path, "note", note, "List notes with: recollect pool sql")
+            raise UnknownId(self.path, "note", note, note_reading.LIST_NOTES)
         return found[0]
 
     def notes(self, workspace: str | None = None) -> list[Note]:
@@ -249,6 +259,26 @@ class SqliteReader:
         """Which notes and trajectories belong together."""
         with reading(self.path):
             return ledger.links(self._all, note, trajectory)
+
+    def note_marks(self, note: NoteId | None = None) -> list[NoteMark]:
+        """What happened to a note, or to all of them, oldest first."""
+        with reading(self.path):
+            return note_reading.note_marks(self._all, note)
+
+    def note_trials(self, note: NoteId | None = None) -> list[NoteTrial]:
+        """What a note did, or all of them, group by group, oldest first."""
+        with reading(self.path):
+            return note_reading.note_trials(self._all, note)
+
+    def distillation(self, key: str) -> Distillation | None:
+        """What a distiller answered to a question; None if it was not asked yet."""
+        with reading(self.path):
+            return note_reading.distillation(self._all, key)
+
+    def note_version(self) -> NoteVersion:
+        """How far notes and their marks have come: cheap, to see whether to read them again."""
+        with reading(self.path):
+            return note_reading.note_version(self._all)
 
     def events(self, run: RunId, step: int | None = None) -> list[Event]:
         """Events of a run in the order they were committed."""

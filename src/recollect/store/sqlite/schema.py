@@ -16,7 +16,7 @@ import google_crc32c
 from recollect.canonical import canonical_json
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the SQLite header: this file is ours
-SCHEMA = 1
+SCHEMA = 2
 _FRAME = struct.Struct("<Id")
 
 
@@ -130,6 +130,18 @@ LINKS = Table(
     _facts(note=_TEXT, trajectory=_TEXT, kind=_TEXT, run="INTEGER", step="INTEGER"),
     ("note", "trajectory", "kind"),
 )
+NOTE_MARKS = Table(
+    "note_marks",
+    _facts(note=_TEXT, action=_TEXT, reason=_TEXT, run="INTEGER", step="INTEGER"),
+    ("note", "action", "run", "step"),
+)
+NOTE_TRIALS = Table(
+    "note_trials",
+    _facts(note=_TEXT, group_id=_TEXT, rows=_INT, wins=_INT, bare_rows=_INT, bare_wins=_INT)
+    + _facts(run="INTEGER", step="INTEGER"),
+    ("note", "group_id", "run", "step"),
+)
+DISTILLATIONS = Table("distillations", _facts(key=_TEXT, data=_TEXT), ("key",), fenced=False)
 EVENTS = Table(
     "events",
     _facts(run=_INT, step=_INT, kind=_TEXT, digest=_TEXT, data=_TEXT),
@@ -147,10 +159,12 @@ FENCES = Table(
     fenced=False,
 )
 
-CHECKED = (
+_FIRST = (
     *(RUNS, TASKS, PROVENANCES, GROUPS, TASK_STATES, DRAWS, USES, SCORES, MARKS, NOTES, LINKS),
     *(EVENTS, CURSORS, FENCES),
 )
+_OF_NOTES = (NOTE_MARKS, NOTE_TRIALS, DISTILLATIONS)
+CHECKED = (*_FIRST, *_OF_NOTES)
 OF_A_STEP = tuple(table for table in CHECKED if table.fenced)
 
 # The metadata of a trajectory repeats what its frame says (crc covers the frame's own and `at`),
@@ -164,7 +178,7 @@ TRAJECTORY_FACTS = (
 DDL_1 = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     "INSERT INTO meta VALUES ('change', 0), ('reclaimed', 0)",
-    *(statement for table in CHECKED for statement in table.ddl),
+    *(statement for table in _FIRST for statement in table.ddl),
     """CREATE TABLE trajectories (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, run INTEGER NOT NULL,
         step INTEGER NOT NULL, task INTEGER NOT NULL, group_id TEXT NOT NULL, origin TEXT NOT NULL,
@@ -194,3 +208,6 @@ DDL_1 = (
         FROM trajectories t JOIN tasks k ON k.number = t.task JOIN runs r ON r.number = t.run
         WHERE t.fence = 0""",
 )
+
+# Notes learn whether they help.
+DDL_2 = tuple(statement for table in _OF_NOTES for statement in table.ddl)
