@@ -260,9 +260,8 @@ def test_a_kill_during_a_migration_leaves_one_schema_or_the_other(
             assert store.get(FAKE.ids(2)) == FAKE.trajectories(2)
         seconds = seconds + 0.003 if version < NEXT else seconds / 2
         assert sum(outcomes.values()) < 500
-    report(
-        f"migration ({journal}): {outcomes[schema.SCHEMA]} kills before, {outcomes[NEXT]} after the commit"
-    )
+    before, after = outcomes.values()
+    report(f"migration ({journal}): {before} kills before, {after} after the commit")
 
 
 def killed_after(seconds: float, work: Callable[[], None]) -> None:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from recollect.notes.credit import wilson
 from recollect.telemetry.names import within
-
-_Z = 1.959964  # two-sided 95 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,7 @@ class Score:
 
     def interval(self) -> tuple[float, float] | None:
         """95 % interval of the success rate (Wilson); None without attempts."""
-        if not self.n:
-            return None
-        rate, n = self.successes / self.n, self.n
-        middle = rate + _Z**2 / (2 * n)
-        half = _Z * math.sqrt(rate * (1 - rate) / n + _Z**2 / (4 * n**2))
-        scale = 1 + _Z**2 / n
-        return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+        return wilson(self.successes, self.n)
 
 
 def pool(scores: Sequence[Score], domain: str = "all") -> Score:

@@ -1,0 +1,101 @@
+"""Credit: does a note help? Attempts with it beside attempts without any, in the same groups.
+
+Within a group task and policy are the same and chance decides who gets the note, so the difference
+of success rates is an unbiased estimate of what the note does. Groups weigh by their rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from recollect.note_ledger import NoteTrial
+from recollect.types import NoteId
+
+_Z = 1.959964  # two-sided 95 %
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What a note has done so far. None means that nobody can know yet, never 0.
+
+    `rows` and `wins` count attempts with it, `bare_rows` and `bare_wins` attempts without any note
+    in the groups that it was used in; `share` is its part of all uses of notes.
+    """
+
+    rows: int = 0
+    wins: int = 0
+    bare_rows: int = 0
+    bare_wins: int = 0
+    share: float | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Success rate with the note."""
+        return self.wins / self.rows if self.rows else None
+
+    @property
+    def bare_rate(self) -> float | None:
+        """Success rate without any note."""
+        return self.bare_wins / self.bare_rows if self.bare_rows else None
+
+    @property
+    def gain(self) -> float | None:
+        """How much more often attempts succeed with it."""
+        if self.rate is None or self.bare_rate is None:
+            return None
+        return self.rate - self.bare_rate
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the success rate with the note (Wilson)."""
+        return wilson(self.wins, self.rows)
+
+    @property
+    def bare_interval(self) -> tuple[float, float] | None:
+        """95 % interval of the success rate without any note (Wilson)."""
+        return wilson(self.bare_wins, self.bare_rows)
+
+    @property
+    def gain_interval(self) -> tuple[float, float] | None:
+        """95 % interval of the gain.
+
+        Newcombe 1998, method 10: with p, q the two rates and (l, u) their Wilson intervals,
+
+            lower = (p - q) - sqrt((p - l_p)^2 + (u_q - q)^2)
+            upper = (p - q) + sqrt((u_p - p)^2 + (q - l_q)^2)
+        """
+        mine, theirs, gain = self.interval, self.bare_interval, self.gain
+        if mine is None or theirs is None or gain is None:
+            return None
+        p, q = self.wins / self.rows, self.bare_wins / self.bare_rows
+        low = math.hypot(p - mine[0], theirs[1] - q)
+        high = math.hypot(mine[1] - p, q - theirs[0])
+        return max(-1.0, gain - low), min(1.0, gain + high)
+
+
+def wilson(wins: int, rows: int) -> tuple[float, float] | None:
+    """95 % interval of a success rate (Wilson 1927); None without attempts."""
+    if not rows:
+        return None
+    rate = wins / rows
+    middle = rate + _Z**2 / (2 * rows)
+    half = _Z * math.sqrt(rate * (1 - rate) / rows + _Z**2 / (4 * rows**2))
+    scale = 1 + _Z**2 / rows
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def credits_of(trials: Iterable[NoteTrial]) -> dict[NoteId, Credit]:
+    """Add trials up, note by note."""
+    sums: dict[NoteId, list[int]] = {}
+    for trial in trials:
+        mine = sums.setdefault(trial.note, [0, 0, 0, 0])
+        counts = (trial.rows, trial.wins, trial.bare_rows, trial.bare_wins)
+        for place, count in enumerate(counts):
+            mine[place] += count
+    every = sum(found[0] for found in sums.values())
+    return {
+        note: Credit(found[0], found[1], found[2], found[3], found[0] / every if every else None)
+        for note, found in sums.items()
+    }
