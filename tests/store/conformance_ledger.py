@@ -11,9 +11,10 @@ from factories import TASKS, FakeRun, make_run, make_task, make_trajectory
 from logical import all_rows
 from recollect.errors import UnknownId
 from recollect.ledger import Cursor, Event, Note, NoteLink, Score, TaskState
+from recollect.note_ledger import NoteMark
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
-from recollect.types import LinkKind, NoteId, RunId, Status, TaskKey, TrajectoryId
+from recollect.types import LinkKind, NoteAction, NoteId, RunId, Status, TaskKey, TrajectoryId
 from store.place import write_steps
 
 FAKE = FakeRun(seed=41)
@@ -160,6 +161,41 @@ class LedgerPromises:
         for id_ in {mark.trajectory for mark in marks}:
             assert store.marks(id_) == [mark for mark in marks if mark.trajectory == id_]
         assert store.marks(TrajectoryId("nobody")) == []
+
+    def test_what_became_of_notes_and_what_they_did(self, store: Store) -> None:
+        write_steps(store, FAKE, 4)
+        batches = [FAKE.step(step) for step in range(4)]
+        assert store.note_marks() == [mark for batch in batches for mark in batch.note_marks]
+        assert store.note_trials() == [trial for batch in batches for trial in batch.note_trials]
+        note = FAKE.note_id(0)
+        assert store.note_trials(note) == list(batches[1].note_trials)
+        assert store.note_marks(note) == []
+        by_hand = [NoteMark(note, NoteAction.BAN, "no"), NoteMark(note, NoteAction.UNBAN, "yes")]
+        for mark in by_hand:
+            store.commit(Batch(note_marks=[mark]))
+        store.commit(Batch(note_marks=[by_hand[0]]))
+        assert store.note_marks(note) == [*by_hand, by_hand[0]], "a person may ban twice"
+        with pytest.raises(UnknownId):
+            store.commit(Batch(note_marks=[NoteMark(NoteId("nothing"), NoteAction.BAN, "")]))
+
+    def test_answers_of_a_distiller_outlive_a_fence(self, store: Store) -> None:
+        write_steps(store, FAKE, 4)
+        answer = FAKE.step(3).distillations[0]
+        store.fence(FAKE.id, 1, "resumed")
+        assert store.distillation(answer.key) == answer
+        assert store.distillation("never-asked") is None
+        assert store.note_trials(FAKE.note_id(2)) == []
+
+    def test_the_version_of_notes_moves_with_them_only(self, store: Store) -> None:
+        write_steps(store, FAKE, 2)
+        before = store.note_version()
+        store.commit(Batch(events=[Event(FAKE.id, 1, "nothing to do with notes")]))
+        assert store.note_version() == before
+        store.commit(Batch(note_marks=[NoteMark(FAKE.note_id(0), NoteAction.BAN, "")]))
+        marked = store.note_version()
+        assert marked != before
+        store.fence(FAKE.id, 0, "resumed")
+        assert store.note_version() != marked
 
     def test_notes(self, store: Store) -> None:
         write_steps(store, FAKE, 4)

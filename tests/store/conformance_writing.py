@@ -35,6 +35,8 @@ def changed_record(kind: str) -> Any:
         "scores": {"priority": 77.0},
         "marks": {"reason": "another"},
         "notes": {"content": "another"},
+        "note_trials": {"bare_wins": 1},
+        "distillations": {"data": {"notes": ["another"]}},
         "cursors": {"policy_version": 77},
     }[kind]
     return replace(record, **other)
@@ -42,11 +44,11 @@ def changed_record(kind: str) -> Any:
 
 CONFLICTS = (
     *("groups", "trajectories", "task_states", "draws", "uses", "scores", "marks", "notes"),
-    "cursors",
+    *("note_trials", "distillations", "cursors"),
 )
 OF_A_RUN = (
     *("groups", "task_states", "draws", "uses", "scores", "marks", "notes", "links", "events"),
-    "cursors",
+    *("note_trials", "cursors"),
 )
 
 

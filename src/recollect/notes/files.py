@@ -31,8 +31,7 @@ def write_notes(notes: Iterable[Note], target: Path, overwrite: bool = False) ->
     """Write notes to a file that appears whole or not at all; returns how many."""
     written = 0
     with publishing(target, overwrite) as sink:
-        header = {"format": jsonl.FORMAT, "version": jsonl.VERSION}
-        sink.write(_line(header))
+        sink.write(_line({"format": jsonl.FORMAT, "version": jsonl.VERSION}))
         for note in notes:
             bare = replace(note, run=None, step=None)
             sink.write(_line({"type": "note", **plain.note_to_plain(bare)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -99,7 +100,7 @@ def _rate(wins: int, rows: int, interval: tuple[float, float] | None) -> str:
     return f"{percent(wins / rows)} of {count(rows, 'attempt')} ({percent(low)} to {percent(high)})"
 
 
-def _listed(ids: list[str]) -> str:
+def _listed(ids: Sequence[str]) -> str:
     shown = ", ".join(shown_ids(ids[:3]))
     total = count(len(ids), "trajectory", "trajectories")
     return f"{total}: {shown}{', ...' if len(ids) > 3 else ''}" if ids else "none that is known"
