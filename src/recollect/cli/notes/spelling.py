@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.documents import document
 from recollect.cli.output import Column
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def points(gain: float | None) -> str:
 
 def credit_document(credit: Credit) -> dict[str, object]:
     """Describe credit with everything that follows from it."""
+    from recollect.cli.documents import document
+
     counts = document(credit)
     assert isinstance(counts, dict)
     return counts | {
@@ -58,6 +59,8 @@ def credit_document(credit: Credit) -> dict[str, object]:
 
 def note_document(note: Note, status: NoteStatus, credit: Credit) -> dict[str, object]:
     """Describe a note as `--json` does."""
+    from recollect.cli.documents import document
+
     facts = document(note)
     assert isinstance(facts, dict)
     return facts | {"status": status.value, "credit": credit_document(credit)}
