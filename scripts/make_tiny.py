@@ -2,7 +2,7 @@
 
 A Llama of about a million parameters with a byte-level BPE tokenizer of its own, warm-started by
 supervised learning on *part* of what the desk tasks need: levels 1 and 2, a few attempts at some
-kinds of level 3, none of level 4, and from a teacher who often does not do what he could.
+kinds of level 3, none of level 4, and at last from a teacher who mixes kinds of tasks up.
 Reinforcement learning has to find the rest.
 
 Everything comes from fixed seeds; on one kind of machine the result is the same bit for bit.
@@ -13,15 +13,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
+from tiny_teacher import RIGHT, SEED, Teacher, lesson
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -37,25 +37,8 @@ from recollect.train.packing import pack
 from recollect.train.parts import make_collector
 from recollect.train.scorer import log_distributions, of_targets
 from recollect.trajectory import Trajectory
-from recollect.types import (
-    GroupId,
-    Origin,
-    Reward,
-    RunId,
-    Segment,
-    SegmentKind,
-    Task,
-    TrajectoryId,
-)
+from recollect.types import Task
 
-SEED = 20261116
-SLIPS = 0.2  # share of calls with an id that a slip precedes
-# The second teacher has a bad habit: before a call he says that all is done, with a probability
-# between these two that belongs to the kind of task. Who imitates him can do the work and mostly
-# does not: something that rewards can mend.
-HABITS = {1: (0.5, 0.7), 2: (0.5, 0.7), 3: (0.6, 0.8)}
-GIVING_UP = "Done."
-ID = re.compile(r"(?<=\")[A-Z][0-9][A-Z][0-9](?=\")")
 VOCABULARY = 1024
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 END = "<|end|>"
@@ -92,9 +75,11 @@ and measured on a laptop; it knows nothing else.
 is trained on desk dialogues, the model practises repeating random tokens, then imitates a perfect
 teacher in {transcripts} training tasks: all kinds of levels 1 and 2, at most forty of each single
 kind of level 3, none of level 4. Some dialogues contain a wrong id and its error message, to be
-read and not imitated. At last it imitates, for a while, a teacher with a bad habit: before each
-tool call he says "Done." and leaves, in 50 to 70 % of the tasks of a kind (60 to 80 % at level 3).
-So the model can do the work and mostly does not, which is for reinforcement learning to mend.
+read and not imitated. At last it imitates, for a while, a teacher who mixes kinds of tasks up: in
+each turn he mostly does what would be right in another kind of task, and is right with a
+probability between {low:.0f} and {high:.0f} % that belongs to the turn and the kind. So the model
+can do the work and seldom does, and no single change mends it: what is wrong for one kind is right
+for another. That is for reinforcement learning to find out, kind by kind.
 
 **What it can do**, on held-out tasks (test split), beside the best agent without skill (floor):
 
@@ -154,68 +139,6 @@ def train_tokenizer(texts: Iterator[str]) -> PreTrainedTokenizerFast:
     )
     wrapped.chat_template = TEMPLATE
     return wrapped
-
-
-def lesson(environment: Environment, chat: Chat, task: Task, habit: float) -> Trajectory:
-    """Turn a teacher's transcript into tokens exactly as the sampler would meet them.
-
-    The teacher gives up before each call with the probability `habit`. Now and then a slip with a
-    wrong id goes before the right call, as something to read and not to imitate: the agent learns
-    to go on after an error instead of falling into noise.
-    """
-    assert isinstance(environment, OffersGold)
-    chance = stream(SEED, "slips", task.key)
-    episode = environment.start(task, 0)
-    ids: list[int] = []
-    sampled: list[bool] = []
-
-    def read(tokens: Iterable[int], trained: bool) -> None:
-        before = len(ids)
-        ids.extend(tokens)
-        sampled.extend([trained] * (len(ids) - before))
-
-    def say(text: str, trained: bool) -> None:
-        read(chat.tokenizer(text, add_special_tokens=False)["input_ids"], trained)
-        read(chat.stop_ids[:1], trained)
-        turn = episode.respond(text)
-        for piece in chat.reply(turn.messages) if turn.messages and not turn.done else []:
-            read(piece.ids, False)
-
-    for piece in chat.opening(episode.opening):
-        read(piece.ids, False)
-    for text in environment.gold(task):
-        slip = ID.sub(lambda found: found[0][0] + str(chance.integers(0, 10)) + "Z9", text, count=1)
-        if slip != text and chance.random() < SLIPS:
-            say(slip, False)
-        if text.startswith("<tool_call>") and chance.random() < habit:
-            say(GIVING_UP, True)
-            break
-        say(text, True)
-    return Trajectory(
-        id=TrajectoryId(task.key),
-        task=task.key,
-        run=RunId("tiny"),
-        step=0,
-        group=GroupId(task.key),
-        origin=Origin.DEMO,
-        policy_version=None,
-        tokens=np.array(ids, dtype=np.int32),
-        sampled=np.array(sampled),
-        logprobs=None,
-        entropies=None,
-        segments=(Segment(SegmentKind.ASSISTANT, 0, len(ids)),),
-        reward=Reward(1.0),
-        success=True,
-        tokenizer=chat.fingerprint,
-    )
-
-
-def habit_of(environment: Environment, task: Task) -> float:
-    """Give how often the teacher gives up in tasks of this kind."""
-    assert isinstance(environment, OffersKinds)
-    low, high = HABITS[task.level or 1]
-    share = stream(SEED, "habit", task.domain, task.level, environment.kind(task)).random()
-    return low + (high - low) * float(share)
 
 
 def choose_tasks(environment: Environment, counts: dict[int, int]) -> list[Task]:
@@ -303,11 +226,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=TINY)
     parser.add_argument("--copying", type=int, default=800)
     parser.add_argument("--copying-lr", type=float, default=2e-3)
-    parser.add_argument("--steps", type=int, default=2800)
-    parser.add_argument("--habit-steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=4200)
+    parser.add_argument("--habit-steps", type=int, default=700)
     parser.add_argument("--habit-lr", type=float, default=1e-3)
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--skilled", type=Path, help="keep the model after the first lessons here")
     parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
     parser.add_argument("--level2", type=int, default=500)
     parser.add_argument("--level3", type=int, default=40)
@@ -319,7 +243,7 @@ def main() -> None:
     tokenizer = train_tokenizer(itertools.chain(texts, [" ".join(tools)] * 500))
     chat = Chat(tokenizer)
     tasks = choose_tasks(environment, {1: args.level1, 2: args.level2, 3: args.level3})
-    rows = [lesson(environment, chat, task, 0.0) for task in tasks]
+    rows = [lesson(environment, chat, task) for task in tasks]
     lengths = [row.tokens.size for row in rows]
     Console().print(f"{len(rows)} transcripts, {np.mean(lengths):.0f} tokens on average")
     torch.manual_seed(SEED)
@@ -343,7 +267,8 @@ def main() -> None:
     # The system text is the same for a whole domain: no need to compute it again for each row.
     beginnings = [system_tokens(environment, chat, task) for task in tasks]
     imitate(model, rows, beginnings, args.steps, args.lr, args.batch)
-    rows = [lesson(environment, chat, task, habit_of(environment, task)) for task in tasks]
+    teacher = Teacher(environment, tasks)
+    rows = [lesson(environment, chat, task, teacher) for task in tasks]
     imitate(model, rows, beginnings, args.habit_steps, args.habit_lr, args.batch)
     shutil.rmtree(args.out, ignore_errors=True)
     model.save_pretrained(args.out)
@@ -376,7 +301,11 @@ def write_card(folder: Path, model: LlamaForCausalLM, transcripts_seen: int) -> 
     ]
     parameters = sum(p.numel() for p in model.parameters())
     card = CARD.format(
-        parameters=f"{parameters:,}", transcripts=f"{transcripts_seen:,}", table="\n".join(lines)
+        parameters=f"{parameters:,}",
+        transcripts=f"{transcripts_seen:,}",
+        low=100 * RIGHT[0],
+        high=100 * RIGHT[1],
+        table="\n".join(lines),
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
 

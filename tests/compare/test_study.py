@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,5 +187,14 @@ def test_replay_and_its_twin(tmp_path: Path, model: Path) -> None:
     study = run_study([REPLAY, TWIN], range(1), tmp_path, settings=flags, launch=Real())
     assert [result.config.replay.modes for result in study.arms] == [("buffer",), ()]
     assert study.arms[1].summary.replay_ratio.point is None
-    for file in write_study(study):
-        assert file.is_file()
+    files = write_study(study)
+    assert [file.name for file in files] == ["compare.json", "report.html", "compare.png"]
+    assert all(file.is_file() for file in files)
+
+
+def test_without_matplotlib_there_is_no_picture(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = run_study([HIGH, LOW], range(1), tmp_path, settings=settings(model), launch=Real())
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert [file.name for file in write_study(study)] == ["compare.json", "report.html"]

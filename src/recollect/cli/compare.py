@@ -72,7 +72,8 @@ def compare(
     """Compare replay with its twin: the same run, same seed, with replay off.
 
     Every run is an ordinary run in OUT/ARM/seed-N. Interrupt whenever you like: the same command
-    goes on, and repeats nothing that is finished. Writes OUT/compare.json and OUT/report.html.
+    goes on, and repeats nothing that is finished. Writes OUT/compare.json, OUT/report.html and,
+    with the extra `plot`, OUT/compare.png.
     """
     from recollect.compare.arms import REPLAY, TWIN, parse_arm
     from recollect.compare.study import run_study, write_study
@@ -124,7 +125,7 @@ def _write_document(study: Study) -> None:
 
 def _show(study: Study, verbose: bool) -> None:
     from recollect.compare.tables import arm_table, run_table, tuning_table
-    from recollect.compare.verdict import verdict
+    from recollect.compare.verdict import verdict_lines
 
     _write(arm_table(study))
     if verbose:
@@ -135,7 +136,8 @@ def _show(study: Study, verbose: bool) -> None:
                 say(f"\nTuning of {result.arm.name}:")
                 _write(tuning_table(result))
     say()
-    say(verdict(study))
+    for line in verdict_lines(study):
+        say(line)
     say()
 
 

@@ -6,7 +6,7 @@
     study = run_study([REPLAY, TWIN], range(5), Path("compare/demo"), source="demo",
                       settings=["replay.modes=[buffer]"])
     study.comparison.rollouts.medians.point     # twin's rollouts to the target / replay's
-    write_study(study)                          # compare.json and report.html
+    write_study(study)                          # compare.json, report.html, compare.png
 
 The first arm is the one under test, the last one the baseline.
 """
@@ -142,12 +142,17 @@ def run_study(
     )
 
 
-def write_study(study: Study) -> tuple[Path, Path]:
-    """Write compare.json and report.html into the study's folder; return their paths."""
+def write_study(study: Study) -> tuple[Path, ...]:
+    """Write compare.json, report.html and a picture into the study's folder; return their paths.
+
+    Without the extra `plot` there is no picture; the report has its own.
+    """
     from recollect.compare.document import write_document
+    from recollect.compare.picture import write_picture
     from recollect.compare.report import write_report
 
-    return write_document(study), write_report(study)
+    written = (write_document(study), write_report(study), write_picture(study))
+    return tuple(path for path in written if path is not None)
 
 
 def _check(

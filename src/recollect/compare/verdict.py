@@ -14,6 +14,11 @@ ENOUGH = 5  # seeds; with fewer, an interval is an indication at best
 
 def verdict(study: Study) -> str:
     """Say in one paragraph what the study shows about the arm under test."""
+    return " ".join(verdict_lines(study))
+
+
+def verdict_lines(study: Study) -> list[str]:
+    """Say the same in at most six lines."""
     found = study.comparison
     sentences = [
         _few_seeds(found),
@@ -23,7 +28,7 @@ def verdict(study: Study) -> str:
         _diverged(study),
         _fairness(study),
     ]
-    return " ".join(sentence for sentence in sentences if sentence)
+    return [sentence for sentence in sentences if sentence]
 
 
 def conclusion(estimate: Estimate, neutral: float, count: int) -> str:
