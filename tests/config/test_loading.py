@@ -36,7 +36,7 @@ def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
 def test_code_is_a_source_too() -> None:
     loaded = load_config({"run": {"steps": 3}, "environment": {"levels": (1, 2)}})
     assert loaded.sources["run.steps"].text == "code"
-    assert loaded.config.environment.levels == (1, 2)
+    assert loaded.config.environment.levels == (1,)
     assert (loaded.presets, loaded.name) == ((), "run")
 
 
@@ -59,7 +59,7 @@ def test_presets_stack_and_the_file_wins(tmp_path: Path) -> None:
     path = write(tmp_path, "preset: [demo, one_gpu]\nrun:\n  steps: 30\n")
     loaded = load_config(path)
     assert loaded.config.model.device == "cuda"
-    assert loaded.config.environment.levels == (1, 2)
+    assert loaded.config.environment.levels == (1,)
     assert loaded.config.run.steps == 30
     assert loaded.presets == ("demo", "one_gpu")
 
@@ -79,7 +79,7 @@ def test_flags_choose_presets(tmp_path: Path) -> None:
 
 def test_a_files_list_and_options_replace_a_presets(tmp_path: Path) -> None:
     first = load_config("demo", ["environment.options.size=5"]).config
-    assert first.environment.levels == (1, 2)
+    assert first.environment.levels == (1,)
     path = write(tmp_path, "preset: demo\nenvironment:\n  levels: [4]\n  options: {}\n")
     loaded = load_config(path)
     assert loaded.config.environment.levels == (4,)
