@@ -84,5 +84,5 @@ def test_simulate_keeps_the_limits_and_writes_nothing(run: Path) -> None:
 
 
 def test_simulate_says_when_nothing_would_be_drawn(run: Path) -> None:
-    shown = invoke("replay", "simulate", "demo", str(run), "--json")
+    shown = invoke("replay", "simulate", "demo", str(run), "replay.modes=[]", "--json")
     assert json.loads(shown.stdout)["draws"] == 0

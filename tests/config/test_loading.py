@@ -36,7 +36,7 @@ def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
 def test_code_is_a_source_too() -> None:
     loaded = load_config({"run": {"steps": 3}, "environment": {"levels": (1, 2)}})
     assert loaded.sources["run.steps"].text == "code"
-    assert loaded.config.environment.levels == (1,)
+    assert loaded.config.environment.levels == (1, 2)
     assert (loaded.presets, loaded.name) == ((), "run")
 
 
