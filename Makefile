@@ -8,7 +8,7 @@ EXTRAS := train,parquet,plot,zstd,dev
 # The work here is many small tensors: more threads than one only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check faults bench tiny clean help
+.PHONY: demo test check faults bench gain tiny clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -19,11 +19,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-demo: $(STAMP)   ## train the tiny agent on the service desks, offline, in minutes
-	$(BIN)/recollect train demo
-	$(BIN)/recollect plot "$$(ls -td runs/demo-*/ | head -1)"
+demo: $(STAMP)   ## replay against its twin on the service desks, offline, about five minutes
+	$(BIN)/recollect compare demo --seeds 3 --target 0.5 --jobs 2
 
-tiny: $(STAMP)   ## rebuild the built-in model from its seed (a quarter of an hour)
+tiny: $(STAMP)   ## rebuild the built-in model from its seed (half an hour)
 	$(BIN)/python scripts/make_tiny.py
 
 test: $(STAMP)   ## the tests, with the quick part of the fault suite
@@ -42,6 +41,11 @@ bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/learn.py
 	$(BIN)/python benchmarks/draw.py
+
+gain: $(STAMP)   ## what replay buys: its benchmarks, hours on two cores
+	$(BIN)/python benchmarks/replay_gain.py
+	$(BIN)/python benchmarks/replay_settings.py
+	$(BIN)/python benchmarks/ageing.py
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -6,7 +6,8 @@
 
 Every regime is compared twice on the same seeds: **same**, replay against the same settings with
 replay off; and **best**, each arm with its own best setting (see GRID), found with the same budget
-on other seeds. Only the second says what replay is worth: against an untuned twin a gain is easily
+on other seeds (the dear regime has the tasks of the dense one and takes its settings). Only the
+second says what replay is worth: against an untuned twin a gain is easily
 had by a higher learning rate. Rollouts and seconds are those until held-out greedy success reaches
 the regime's target; seconds are of training steps, without evaluations.
 
@@ -25,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from recollect.compare.arms import REPLAY, TWIN
+from recollect.compare.arms import REPLAY, TWIN, Arm
 from recollect.compare.statistics import Estimate
 from recollect.compare.study import Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
@@ -46,6 +47,7 @@ class Regime:
 
     settings: tuple[str, ...]
     target: float
+    tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
 
 
 BASE = ("checkpoint.every=0", "run.steps=28", "eval.tasks=60", "eval.every=2")
@@ -55,22 +57,26 @@ REGIMES = {
     # Level 3: two or three decisions in a row, each seldom right; most groups are dead.
     "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=32"), 0.35),
     # Tools that take their time: nearly all seconds go into rollouts.
-    "dear": Regime((*BASE, f"environment.name={SLOW}:SlowDesk"), 0.5),
+    "dear": Regime((*BASE, f"environment.name={SLOW}:SlowDesk"), 0.5, tuned_in="dense"),
 }
 
 
 def run_regime(
-    name: str, regime: Regime, args: argparse.Namespace, console: Console
+    name: str, found: dict[str, Any], args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
-    """Run one regime both ways and give its figures."""
+    """Run one regime both ways and give its figures; `found` has those of earlier regimes."""
+    regime = REGIMES[name]
     settings = (*regime.settings, *args.settings)
     figures: dict[str, Any] = {"target": regime.target, "settings": list(settings)}
-    ways: dict[str, Tuning | None] = {"same": None}
-    if not args.same:
-        ways["best"] = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
-    for way, tuning in ways.items():
+    for way in ("same",) if args.same else ("same", "best"):
+        arms, tuning = [REPLAY, TWIN], None
+        if way == "best" and regime.tuned_in in found:
+            best = found[regime.tuned_in]["best"]["arms"]
+            arms = [Arm(arm.name, tuple(best[arm.name]["settings"])) for arm in arms]
+        elif way == "best":
+            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
         study = run_study(
-            [REPLAY, TWIN],
+            arms,
             range(args.seeds),
             args.out / name / way,
             source="demo",
@@ -78,7 +84,6 @@ def run_regime(
             target=regime.target,
             tuning=tuning,
             jobs=args.jobs,
-            tell=lambda standing: None,
         )
         write_study(study)
         console.print(f"\n[bold]{name}, {way}[/bold]\n{verdict(study)}", highlight=False)
@@ -161,7 +166,7 @@ def main() -> None:
     args = parser.parse_args()
     console, figures = Console(), dict[str, Any]()
     for name in args.regime or REGIMES:
-        figures[name] = run_regime(name, REGIMES[name], args, console)
+        figures[name] = run_regime(name, figures, args, console)
     console.print(show(figures))
     if args.same or args.regime:
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from recollect.compare.tuning import Tuning
 
 EPILOG = examples(
-    "recollect compare demo 'replay.modes=[buffer]' --seeds 5",
+    "recollect compare demo --seeds 5 --target 0.5",
     "recollect compare demo 'replay.modes=[buffer]' --tune --jobs 2 --out compare/buffer",
     "recollect compare demo --arm fast=train.learning_rate=1e-3 --arm plain=",
 )
