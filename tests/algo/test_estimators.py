@@ -17,9 +17,7 @@ from recollect.algo import corrections, losses
 from recollect.algo.aggregation import aggregate
 from recollect.algo.rows import spread
 from recollect.algo.surrogate import TokenDiagnostics
-
-from .batches import bounded
-from .enumerable import (
+from recollect.proof.enumerable import (
     EVERYTHING,
     ROWS,
     expected,
@@ -31,6 +29,8 @@ from .enumerable import (
     score_gradient,
     token_logprobs,
 )
+
+from .batches import bounded
 
 seeds = st.integers(0, 10_000)
 Objective = Callable[..., tuple[Tensor, TokenDiagnostics]]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from recollect.config import load_config
+from recollect.proof.traces import trace
 from recollect.train.checkpoint import last_saved_step
 from train.processes import run_cli, start_cli
 from train.small import WORLDS, make_model, settings
-from train.traces import trace
 
 from .conftest import assert_refused, invoke
 

@@ -12,10 +12,10 @@ import pytest
 from recollect.compare.jobs import last_step
 from recollect.compare.process import ProcessWorker, process_launch
 from recollect.compare.worker import LOG, work
+from recollect.proof.traces import metrics_trace
 from recollect.train.folder import RunFolder, create_run
 from recollect.train.summary import state_of
 from train.small import make_config, make_model
-from train.traces import metrics_trace
 
 STEPS = 40
 

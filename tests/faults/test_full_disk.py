@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from factories import FakeRun
 from faults.disks import again_as_root_of_a_namespace, fill, small_disk
-from faults.killing import Tally, Victim, assert_clean
-from faults.life import RUN, Operation, Truth, do_all, make_life
 from memory import folder_in_memory
 from recollect.errors import StoreFull
+from recollect.proof.filling import check_true, do_until_full, stop_at_limit
+from recollect.proof.killing import Tally, Victim, check_clean
+from recollect.proof.life import RUN, Operation, Truth, do_all, make_life
 from recollect.store import open_reader
 from recollect.store.sqlite import SqliteStore
 from reporting import report
@@ -46,22 +47,6 @@ def fresh_start(disk: Path) -> Path:
     return disk / "pool.db"
 
 
-def do_until_full(store: SqliteStore, life: Sequence[Operation]) -> int:
-    """Do operations until the disk is full; returns how many were acknowledged."""
-    for number, operation in enumerate(life):
-        try:
-            operation.do(store)
-        except StoreFull:
-            return number
-    return len(life)
-
-
-def assert_true(path: Path, truth: Truth) -> None:
-    with open_reader(path) as reader:
-        assert not truth.differs_from(reader), truth.differs_from(reader)
-        assert_clean(reader)
-
-
 @pytest.mark.parametrize("journal", JOURNALS)
 def test_commits_on_a_disk_that_fills_up(disk: Path, journal: str) -> None:
     """Each offset moves the end of the disk a little, through one transaction after another."""
@@ -75,10 +60,10 @@ def test_commits_on_a_disk_that_fills_up(disk: Path, journal: str) -> None:
             stopped_at[done] += 1
             truth = Truth().after(LIFE[:done])
             assert not truth.differs_from(store), "what was acknowledged is still there"
-            assert_true(path, truth)
+            check_true(path, truth)
             ballast.unlink()
             do_all(store, LIFE[done:])
-            assert_true(path, Truth().after(LIFE))
+            check_true(path, Truth().after(LIFE))
     tried = f"{OFFSETS[journal]} offsets"
     report(f"disk full while committing ({journal}): {tried}, stopped at {stopped_at}")
     assert len(LIFE) not in stopped_at, "every offset must have met a full disk"
@@ -101,9 +86,9 @@ def test_fencing_and_reclaiming_on_a_full_disk(disk: Path, journal: str, kind: s
             outcomes["done" if done else "full"] += 1
             assert not truth.after([last][:done]).differs_from(store)
             ballast.unlink()
-            assert_true(path, truth.after([last][:done]))
+            check_true(path, truth.after([last][:done]))
             last.do(store)
-            assert_true(path, truth.after([last]))
+            check_true(path, truth.after([last]))
     report(f"disk full while {kind} ({journal}): {dict(outcomes)}")
     assert outcomes["full"] > 2
     assert outcomes["done"] > 0
@@ -122,7 +107,7 @@ def test_making_and_opening_a_store_on_a_full_disk(disk: Path, journal: str) -> 
             outcomes["full"] += 1
         ballast.unlink()
         with SqliteStore(path, journal=journal) as store:
-            assert_clean(store)
+            check_clean(store)
             store.commit_all(LIFE[0].batches)
     report(f"disk full while making a store ({journal}): {dict(outcomes)}")
     assert outcomes["full"] > 10
@@ -144,7 +129,7 @@ def test_opening_after_a_kill_on_a_full_disk(disk: Path, journal: str) -> None:
         except StoreFull:
             assert journal == "wal"
         ballast.unlink()
-        assert_true(victim.path, victim.truth)
+        check_true(victim.path, victim.truth)
 
 
 # -- without a disk of our own -------------------------------------------------------------------
@@ -154,22 +139,8 @@ def test_opening_after_a_kill_on_a_full_disk(disk: Path, journal: str) -> None:
 def test_a_size_limit_is_a_full_disk_too(journal: str) -> None:
     """SQLite's own limit on pages runs everywhere and meets every other page boundary."""
     with folder_in_memory() as folder:
-        stopped_at = Counter(_stop_at_limit(folder, journal, pages) for pages in range(0, 50, 3))
+        stopped_at = Counter(
+            stop_at_limit(folder / f"{pages}.db", journal, LIFE, pages) for pages in range(0, 50, 3)
+        )
     report(f"page limit ({journal}): {sum(stopped_at.values())} offsets, stopped at {stopped_at}")
     assert len(stopped_at) > 3
-
-
-def _stop_at_limit(folder: Path, journal: str, offset: int) -> int:
-    """Write into a store that may grow by so many pages; returns after how many operations."""
-    path = folder / f"{offset}.db"
-    with SqliteStore(path, journal=journal) as store:
-        store.commit_all(LIFE[0].batches)
-        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
-        store._connection.execute(f"PRAGMA max_page_count = {pages + offset}")
-        done = 1 + do_until_full(store, LIFE[1:])
-        assert not Truth().after(LIFE[:done]).differs_from(store)
-        store._connection.execute("PRAGMA max_page_count = 1000000")
-        do_all(store, LIFE[done:])
-        assert_true(path, Truth().after(LIFE))
-    path.unlink()
-    return done

@@ -15,10 +15,10 @@ import pytest
 
 from factories import FakeRun
 from faults.disks import again_as_root_of_a_namespace, mount, small_disk
-from faults.killing import Victim, assert_clean
-from faults.life import make_life
-from logical import logical_dump
 from recollect.errors import NotAStore, StoreError, StoreMissing, StoreReadOnly
+from recollect.proof.killing import Victim, check_clean
+from recollect.proof.life import make_life
+from recollect.proof.logical import logical_dump
 from recollect.store import open_reader
 from recollect.store.sqlite import SqliteStore
 from store.place import write_steps
@@ -68,7 +68,7 @@ def test_a_read_only_disk_can_be_read(disk: Path, journal: str) -> None:
     with read_only(disk):
         with open_reader(path) as reader:
             assert logical_dump(reader) == before
-            assert_clean(reader)
+            check_clean(reader)
             assert reader.sql("SELECT count(*) FROM pool")[1] == [(12,)]
         with pytest.raises(StoreReadOnly):
             SqliteStore(path, journal=journal)
@@ -128,7 +128,7 @@ def test_a_file_that_nobody_may_change(tmp_path: Path, journal: str) -> None:
                 assert logical_dump(reader) == before
     with open_reader(path) as reader:
         assert logical_dump(reader) == before
-        assert_clean(reader)
+        check_clean(reader)
 
 
 def test_a_folder_that_nobody_may_change(tmp_path: Path) -> None:

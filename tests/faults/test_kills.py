@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from faults.killing import Tally, Victim
-from faults.life import Operation, make_life
+from recollect.errors import PromiseBroken
+from recollect.proof.killing import Tally, Victim, kill_many
+from recollect.proof.life import Operation, make_life
 from recollect.store.base import Store
 from recollect.store.records import Batch
 from reporting import chosen_seed, report
 
 QUICK, LONG = 102, 1050  # kills per journal mode
-
-
-def kill_many(folder: Path, journal: str, kills: int, seed: int) -> Tally:
-    """Give stores one life after the other, and kill their writers again and again."""
-    tally = Tally()
-    chance = random.Random(seed)
-    life_number = 0
-    while tally.kills < kills:
-        life_number += 1
-        place = folder / f"life-{life_number}"
-        life = make_life(seed + life_number, length=34)
-        victim = Victim(place / "pool.db", journal, life)
-        while victim.steps_left > 8 and tally.kills < kills:
-            # Sometimes while it opens; else after some operations, each two messages.
-            early = chance.random() < (0.1 if victim.exists else 0.5)
-            messages = 1 if early else 2 + chance.randrange(8)
-            try:
-                victim.kill_once(messages, chance.uniform(0, 0.008), tally)
-            except AssertionError as error:
-                where = f"life {life_number}, kill {tally.kills}, operation {victim.position}"
-                raise AssertionError(f"RECOLLECT_SEED={seed} {journal} {where}: {error}") from error
-        shutil.rmtree(place)
-    return tally
 
 
 def assert_meaningful(tally: Tally) -> None:
@@ -100,8 +77,8 @@ def test_a_bad_writer_is_found_out(tmp_path: Path, kind: type[Victim], says: str
         while victim.steps_left > 10 and not complaint:
             try:
                 victim.kill_once(2 + chance.randrange(8), chance.uniform(0, 0.008), Tally())
-            except AssertionError as error:
-                complaint = str(error)
+            except PromiseBroken as error:
+                complaint = error.what
         if complaint:
             break
     assert says in complaint

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from logical import all_rows
+from recollect.proof.logical import all_rows
+from recollect.proof.traces import trace
 from recollect.replay.pool import Pool
 from recollect.store import open_reader
 from recollect.store.records import Query
@@ -23,7 +24,6 @@ from reporting import chosen_seed
 from train.processes import run_cli
 from train.replays import EVERYTHING
 from train.small import make_model
-from train.traces import trace
 
 from .test_resume import disturbed_run, train_command
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from recollect.proof.traces import trace
 from recollect.store import open_reader
 from reporting import chosen_seed, report
 from train.processes import cli, run_cli, start, start_cli
 from train.small import make_model, settings
-from train.traces import trace
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 

@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 )
 
 from factories import FakeRun, person_mark
-from logical import logical_dump
 from memory import folder_in_memory
 from recollect.ledger import Draw, Mark, Score, Use
+from recollect.proof.logical import logical_dump
 from recollect.store import open_store
 from recollect.store.records import Batch
 from recollect.store.sqlite import SqliteStore

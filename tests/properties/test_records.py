@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logical import logical_dump
 from memory import folder_in_memory
 from properties.records import batches, trajectories
 from recollect.errors import CorruptFrame
+from recollect.proof.logical import logical_dump
 from recollect.store import codec, open_reader, open_store
 from recollect.store.records import Batch
 from recollect.store.sqlite import SqliteStore

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from factories import FakeRun, make_trajectory, person_mark
-from logical import all_rows, pool_dump
 from memory import folder_in_memory
 from recollect.errors import UnknownId
 from recollect.ledger import Score
+from recollect.proof.logical import all_rows, pool_dump
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
 from recollect.store.base import StoreReader

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from factories import TASKS, FakeRun, make_run, make_task, make_trajectory
-from logical import all_rows
 from recollect.errors import UnknownId
 from recollect.ledger import Cursor, Event, Note, NoteLink, Score, TaskState
 from recollect.note_ledger import NoteMark
+from recollect.proof.logical import all_rows
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
 from recollect.types import LinkKind, NoteAction, NoteId, RunId, Status, TaskKey, TrajectoryId

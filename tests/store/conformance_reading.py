@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from factories import TASKS, FakeRun, make_trajectory, person_mark
-from logical import all_rows
 from recollect.errors import AmbiguousId, BadQuery, StoreError, UnknownId
+from recollect.proof.logical import all_rows
 from recollect.store import codec
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query, Row

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from factories import FakeRun, make_trajectory, person_mark
-from logical import all_rows, logical_dump
 from recollect.errors import InvalidRecord, UnknownId
 from recollect.ledger import Mark, Score
+from recollect.proof.logical import all_rows, logical_dump
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query, Row
 from recollect.types import Action, RunId, Status, TrajectoryId

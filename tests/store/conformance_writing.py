@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from factories import RUN, TASKS, FakeRun, make_trajectory, person_mark
-from logical import logical_dump
 from recollect.errors import StoreConflict, StoreError, StoreLocked, UnknownId
 from recollect.ledger import Draw, Score
+from recollect.proof.logical import logical_dump
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch
 from recollect.types import Action, GroupId, Reward, RunId, TrajectoryId

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from factories import FakeRun
-from logical import logical_dump
 from recollect.errors import NotAStore, StoreDamaged, StoreMissing, StoreTooNew, StoreTooOld
+from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.sqlite import SqliteStore, migrations, schema
 from reporting import report

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from factories import LARGE, FakeRun, make_trajectory
-from logical import logical_dump
 from memory import folder_in_memory
 from recollect.errors import BadQuery, NotAStore, StoreFailed, StoreMissing, StoreReadOnly
+from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
 from recollect.store.sqlite import SqliteReader, SqliteStore, person

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from factories import FakeRun, person_mark
-from logical import logical_dump
 from recollect.errors import CorruptRecord
+from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch, Finding
 from recollect.store.sqlite import SqliteStore

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.proof.traces import trace
 from recollect.store import open_reader
 from recollect.store.records import Query
 from recollect.telemetry.events import (
@@ -25,7 +26,6 @@ from recollect.types import RunId
 
 from .processes import start
 from .small import Recorder, make_config, open_run, run_to_end
-from .traces import trace
 
 STEP = ["plan", "collect", "draw", "commit", "score", "update", "record"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from recollect.proof.traces import metrics_trace, trace
 from recollect.telemetry.events import (
     Event,
     PhaseStarted,
@@ -19,7 +20,6 @@ from recollect.train.loop import Outcome, train
 from recollect.train.session import open_session
 
 from .small import Recorder, make_config, run_to_end
-from .traces import metrics_trace, trace
 
 INTERRUPTED = ("run.steps=3", "checkpoint.every=2", "eval.every=2")
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recollect.proof.traces import trace
 from recollect.replay.pool import Pool
 from recollect.store import open_reader
 from recollect.store.base import StoreReader
@@ -25,7 +26,6 @@ from recollect.types import RunId, group_id
 
 from .replays import EVERYTHING
 from .small import WORLDS, make_config, open_run, run_to_end
-from .traces import trace
 
 STEPS = 6
 SHORT = (f"run.steps={STEPS}", "eval.every=0", "checkpoint.every=0")

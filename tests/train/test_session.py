@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from recollect.errors import BadEnvironment, StoreLocked, UnknownEnvironment
+from recollect.proof.traces import metrics_trace, trace
 from recollect.store import open_reader, open_store
 from recollect.telemetry.events import Event, StepFinished, Warned
 from recollect.train.folder import RunFolder, create_run
@@ -20,7 +21,6 @@ from recollect.train.session import open_session
 from recollect.types import RunId
 
 from .small import WORLDS, Recorder, make_config, open_run, run_to_end
-from .traces import metrics_trace, trace
 
 
 def stop_after(step: int) -> Recorder:

@@ -11,7 +11,9 @@ from typer.core import TyperGroup
 
 from recollect import __version__
 from recollect.cli import compare as comparing
+from recollect.cli import doctor as doctoring
 from recollect.cli import evaluate, runs
+from recollect.cli import plan as planning
 from recollect.cli import train as training
 from recollect.cli.env import app as env_app
 from recollect.cli.failure import failures_reported
@@ -47,6 +49,8 @@ app.command("resume", epilog=training.RESUME_EPILOG)(training.resume)
 app.command("eval", epilog=evaluate.EPILOG)(evaluate.evaluate)
 app.command("compare", epilog=comparing.EPILOG)(comparing.compare)
 app.command("plot", epilog=runs.PLOT_EPILOG)(runs.plot)
+app.command("plan", epilog=planning.EPILOG)(planning.plan)
+app.command("doctor", epilog=doctoring.EPILOG)(doctoring.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(pool_app, name="pool")
 app.add_typer(replay_app, name="replay")

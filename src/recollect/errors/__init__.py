@@ -28,6 +28,7 @@ from recollect.errors.environment import (
     UnknownEnvironment,
     UnknownTask,
 )
+from recollect.errors.proving import PromiseBroken
 from recollect.errors.running import (
     BadComparison,
     CheckpointDamaged,
@@ -90,6 +91,7 @@ __all__ = [
     "ModelMissing",
     "NotAStore",
     "NothingToStartFrom",
+    "PromiseBroken",
     "RecollectError",
     "RewardFailed",
     "RunExists",

@@ -168,6 +168,13 @@ METRICS: tuple[Metric, ...] = (
     _seconds("step", "The whole step, evaluation and checkpoint not included."),
     Metric("perf/rows_per_s", "rows/s", "up", "Rollouts trained per second of step.", True),
     Metric("perf/tokens_per_s", "tokens/s", "up", "Sampled tokens per second of step.", True),
+    Metric(
+        "perf/peak_memory",
+        "bytes",
+        "down",
+        "Most memory of the machine that the process has held since it began.",
+        measured=True,
+    ),
     Metric("health/failed_episodes", "rows", "down", "Failed episodes since the run began."),
     Metric("health/bad_steps", "updates", "down", "Skipped updates since the run began."),
     Metric("health/not_finite", "metrics", "down", "Metrics of the line that are NaN or infinite."),

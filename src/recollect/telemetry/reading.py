@@ -36,13 +36,14 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLine:
-    """One evaluation: its metrics and the scores they were made from."""
+    """One evaluation: its metrics, the scores they were made from, how long it took if known."""
 
     step: int
     split: str
     time: float
     metrics: Mapping[str, float]
     scores: tuple[Score, ...]
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,8 @@ def _line(line: Json) -> StepLine | EvaluationLine:
     if not isinstance(scores, list):
         raise TypeError("scores is not a list")
     cells = tuple(_score(score) for score in scores)
-    return EvaluationLine(step, str(line["split"]), when, metrics, cells)
+    seconds = _optional(line.get("seconds"))
+    return EvaluationLine(step, str(line["split"]), when, metrics, cells, seconds)
 
 
 def _metrics(value: Json) -> dict[str, float]:

@@ -9,6 +9,7 @@ import numpy as np
 from recollect.rollout.collector import Collected
 from recollect.telemetry.names import within
 from recollect.train.batch import Batch
+from recollect.train.memory import peak_memory
 from recollect.train.report import UpdateReport
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
@@ -123,10 +124,11 @@ def _policy(rows: Sequence[Trajectory], report: UpdateReport) -> dict[str, float
 
 def _speed(rows: Sequence[Trajectory], seconds: Mapping[str, float]) -> dict[str, float]:
     whole = sum(seconds.values())
-    sampled = sum(t.sampled_count for t in rows)
+    sampled, held = sum(t.sampled_count for t in rows), peak_memory()
     return {
         **{f"time/{phase}": value for phase, value in seconds.items()},
         "time/step": whole,
         "perf/rows_per_s": len(rows) / whole if whole else 0.0,
         "perf/tokens_per_s": sampled / whole if whole else 0.0,
+        **({} if held is None else {"perf/peak_memory": float(held)}),
     }

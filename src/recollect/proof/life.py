@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from factories import FakeRun
 from recollect.ledger import Cursor, Draw, Event, Mark, Note, Run, Score, Use
+from recollect.proof.fake_run import FakeRun
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query
 from recollect.trajectory import Trajectory
@@ -120,16 +120,19 @@ class Truth:
         for stored, meant in zip(store.get(ids), self.rows, strict=True):
             if stored != meant:
                 return f"trajectory {meant.id} differs from what was written"
-        order = {"key": lambda item: (item.step, item.slot)}
         pairs: list[tuple[str, object, object]] = [
-            ("draws", store.draws(), sorted(self.draws, **order)),
-            ("uses", store.uses(), sorted(self.uses, **order)),
+            ("draws", store.draws(), sorted(self.draws, key=_place)),
+            ("uses", store.uses(), sorted(self.uses, key=_place)),
             ("scores", store.scores(), self.scores),
             ("notes", store.notes(), self.notes),
             ("events", store.events(RUN), self.events),
             ("cursor", store.cursor(RUN), self.cursors[-1] if self.cursors else None),
         ]
         return next((f"{name} differ" for name, seen, meant in pairs if seen != meant), "")
+
+
+def _place(record: Draw | Use) -> tuple[int, int]:
+    return record.step, record.slot
 
 
 def make_life(seed: int, length: int, tokens: int = 400, rows: int = 4) -> list[Operation]:

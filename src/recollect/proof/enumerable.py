@@ -19,6 +19,7 @@ EVERYTHING = torch.ones(32, dtype=torch.bool)
 
 
 def parameters(seed: int, scale: float = 1.0, around: Tensor | None = None) -> Tensor:
+    """Random parameters [20] of a policy; `around` another policy's, or around 0."""
     generator = torch.Generator().manual_seed(seed)
     theta = scale * torch.randn(20, generator=generator, dtype=torch.float64)
     if around is not None:
@@ -40,10 +41,12 @@ def token_logprobs(theta: Tensor) -> Tensor:
 
 
 def row_logprobs(theta: Tensor) -> Tensor:
+    """Log-probs of the sixteen rows: [16]."""
     return row_sums(token_logprobs(theta), ROWS)
 
 
 def row_probabilities(theta: Tensor) -> Tensor:
+    """Probabilities of the sixteen rows: [16], summing to 1."""
     return row_logprobs(theta).exp()
 
 
@@ -53,6 +56,7 @@ def expected(per_token: Tensor, theta: Tensor) -> Tensor:
 
 
 def gradient(scalar: Tensor, theta: Tensor) -> Tensor:
+    """Gradient of a scalar with respect to theta: [20]."""
     (found,) = torch.autograd.grad(scalar, theta, retain_graph=True)
     return found
 
@@ -63,5 +67,5 @@ def policy_gradient(theta: Tensor, row_rewards: Tensor) -> Tensor:
 
 
 def score_gradient(theta: Tensor, row_weights: Tensor) -> Tensor:
-    """sum over rows of weight_y grad log pi(y), for constant weights [16]: [20]."""
+    """Sum over rows of weight_y grad log pi(y), for constant weights [16]: [20]."""
     return gradient((row_weights.detach() * row_logprobs(theta)).sum(), theta)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import struct
 import time
@@ -20,14 +21,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from faults.life import Operation, Truth
-from recollect.errors import StoreMissing
+from recollect.errors import PromiseBroken, StoreMissing
+from recollect.proof.life import Operation, Truth, make_life
 from recollect.store import open_reader
 from recollect.store.base import Store, StoreReader
 from recollect.store.lock import WriterLock
 from recollect.store.sqlite import SqliteStore
 
-_MESSAGE = struct.Struct("<cI")
+MESSAGE = struct.Struct("<cI")
 OPENING, OPENED, BEGUN, DONE, FAILED = b"o", b"O", b"b", b"D", b"!"
 
 
@@ -85,7 +86,8 @@ class Victim:
         machine, decides how far it comes.
         """
         told = self._run_and_kill(messages, seconds)
-        assert not told.failure, told.failure
+        if told.failure:
+            raise PromiseBroken(told.failure)
         tally.kills += 1
         tally.moments[self._moment(told)] += 1
         self.exists = self.exists or told.opened
@@ -99,7 +101,7 @@ class Victim:
             self._child(tell)
         os.close(tell)
         with os.fdopen(listen, "rb") as pipe:
-            heard = pipe.read(messages * _MESSAGE.size)
+            heard = pipe.read(messages * MESSAGE.size)
             time.sleep(seconds)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -108,12 +110,12 @@ class Victim:
     def _child(self, tell: int) -> None:
         """Do operations until killed. Never returns."""
         try:
-            os.write(tell, _MESSAGE.pack(OPENING, 0))
+            os.write(tell, MESSAGE.pack(OPENING, 0))
             store = SqliteStore(self.path, journal=self.journal)
-            os.write(tell, _MESSAGE.pack(OPENED, 0))
+            os.write(tell, MESSAGE.pack(OPENED, 0))
             for number in range(self.position, len(self.life)):
-                os.write(tell, _MESSAGE.pack(BEGUN, number))
-                acknowledge = partial(os.write, tell, _MESSAGE.pack(DONE, number))
+                os.write(tell, MESSAGE.pack(BEGUN, number))
+                acknowledge = partial(os.write, tell, MESSAGE.pack(DONE, number))
                 if self.life[number].kind == "reopen":
                     store.close()
                     store = SqliteStore(self.path, journal=self.journal)
@@ -123,7 +125,7 @@ class Victim:
             signal.pause()
         except BaseException:
             text = traceback.format_exc().encode()
-            os.write(tell, _MESSAGE.pack(FAILED, len(text)) + text)
+            os.write(tell, MESSAGE.pack(FAILED, len(text)) + text)
         finally:
             os._exit(1)
 
@@ -151,18 +153,21 @@ class Victim:
         try:
             reader = open_reader(self.path)
         except StoreMissing:
-            assert not self.exists, "the whole store is gone"
+            if self.exists:
+                raise PromiseBroken("the whole store is gone") from None
             return
         with reader:
             differences = before.differs_from(reader)
             self.truth, self.position = before, told.done
             if differences and told.begun > told.done:
-                assert not after.differs_from(reader), f"torn: {differences}"
+                if after.differs_from(reader):
+                    raise PromiseBroken(f"torn: {differences}")
                 self.truth, self.position = after, told.begun
                 tally.in_flight_kept += 1
                 differences = ""
-            assert not differences, differences
-            assert_clean(reader)
+            if differences:
+                raise PromiseBroken(differences)
+            check_clean(reader)
         self.exists = True
         tally.rows_checked += len(before.rows)
 
@@ -177,13 +182,37 @@ class Victim:
         return seconds
 
 
+def kill_many(folder: Path, journal: str, kills: int, seed: int) -> Tally:
+    """Give stores one life after the other, and kill their writers again and again.
+
+    PromiseBroken says what was lost or torn, and the seed that makes it happen again.
+    """
+    tally, chance, lives = Tally(), random.Random(seed), 0
+    while tally.kills < kills:
+        lives += 1
+        place = folder / f"life-{lives}"
+        victim = Victim(place / "pool.db", journal, make_life(seed + lives, length=34))
+        while victim.steps_left > 8 and tally.kills < kills:
+            # Sometimes while it opens; else after some operations, each two messages.
+            early = chance.random() < (0.1 if victim.exists else 0.5)
+            messages = 1 if early else 2 + chance.randrange(8)
+            try:
+                victim.kill_once(messages, chance.uniform(0, 0.008), tally)
+            except PromiseBroken as error:
+                where = f"life {lives}, kill {tally.kills}, operation {victim.position}"
+                what = f"RECOLLECT_SEED={seed} {journal} {where}: {error.what}"
+                raise PromiseBroken(what) from error
+        shutil.rmtree(place)
+    return tally
+
+
 def read_messages(data: bytes, position: int) -> Told:
     """Decode what a child said; it began at `position`."""
     told = Told(begun=position, done=position)
     offset = 0
-    while offset + _MESSAGE.size <= len(data):
-        kind, number = _MESSAGE.unpack_from(data, offset)
-        offset += _MESSAGE.size
+    while offset + MESSAGE.size <= len(data):
+        kind, number = MESSAGE.unpack_from(data, offset)
+        offset += MESSAGE.size
         if kind == OPENED:
             told.opened = True
         elif kind == BEGUN:
@@ -196,7 +225,8 @@ def read_messages(data: bytes, position: int) -> Told:
     return told
 
 
-def assert_clean(store: StoreReader) -> None:
-    """Assert that verify finds nothing."""
+def check_clean(store: StoreReader) -> None:
+    """Raise PromiseBroken if verify finds anything."""
     found = list(store.verify())
-    assert not found, found[:3]
+    if found:
+        raise PromiseBroken(f"verify finds {found[:3]}")

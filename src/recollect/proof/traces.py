@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from recollect.proof.killing import check_clean
 from recollect.store import open_reader
 from recollect.store.records import Query
 from recollect.telemetry.names import is_reproducible
 from recollect.train.folder import RunFolder
 
-from logical import all_rows  # isort: skip
+from recollect.proof.logical import all_rows  # isort: skip
 
 
 def metrics_trace(run: Path) -> list[dict[str, Any]]:
@@ -41,7 +42,7 @@ def store_trace(run: Path) -> dict[str, Any]:
     config = folder.load()
     name = folder.run(config)
     with open_reader(folder.store(config)) as store:
-        assert list(store.verify()) == []
+        check_clean(store)
         ids = [row.id for row in all_rows(store, Query(run=name))]
         rows = {
             row.id: (
