@@ -76,7 +76,9 @@ def _first_checks(history: History) -> list[Change]:
         text = "see whether it learns without replay first"
         found.append(change(config, "replay.modes", nothing, text))
     rate = float(f"{2 * config.train.learning_rate:.2g}")
-    if _mean(history, "reward/dead_groups") < _DEAD:
+    ess, kl = middle(history.recent, "replay/ess"), middle(history.recent, "policy/kl")
+    calm = (ess is None or ess > 0.7) and (kl is None or kl < 0.01)
+    if calm and _mean(history, "reward/dead_groups") < _DEAD:
         found.append(change(config, "train.learning_rate", rate, "there is signal: use more of it"))
     return found
 
@@ -156,16 +158,19 @@ def _cut_off(history: History) -> Iterator[Finding]:
                 for name, count in stops.items()
             ),
         ),
-        tuple(_longer(config, stops)),
+        tuple(_longer(config, stops, turns)),
     )
 
 
-def _longer(config: Config, stops: Mapping[str, int]) -> list[Change]:
-    """Loosen the limits that the newest rollouts met, the commonest first."""
+def _longer(config: Config, stops: Mapping[str, int], turns: float) -> list[Change]:
+    """Loosen the limits that the newest rollouts met, the commonest first.
+
+    Where rollouts are far from our limit of turns, it was the environment's own that they met.
+    """
     limits, found = config.rollout, list[Change]()
     for name, count in stops.items():
         text = f"{count} of the newest {sum(stops.values())} rollouts met it"
-        if name == StopReason.TURN_LIMIT:
+        if name == StopReason.TURN_LIMIT and turns > limits.max_turns / 2:
             found.append(change(config, "rollout.max_turns", 2 * limits.max_turns, text))
         elif name == StopReason.TIME_LIMIT:
             seconds = 2 * limits.episode_seconds

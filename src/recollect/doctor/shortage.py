@@ -124,7 +124,7 @@ def _trigger_changes(history: History) -> list[Change]:
         lower = math.floor(50 * best) / 100 or None  # half of it: one good step is luck
         text = f"no step had more than {best:.2f} successes"
         changes.append(change(config, "replay.start_success", lower, text))
-    if replay.start_progress is not None and done / config.run.steps < replay.start_progress:
+    if replay.start_progress is not None and (done - 1) / config.run.steps < replay.start_progress:
         text = f"{done} of {config.run.steps} steps are done"
         changes.append(change(config, "replay.start_progress", None, text))
     return changes

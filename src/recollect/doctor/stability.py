@@ -61,14 +61,14 @@ def _stale(history: History) -> Iterator[Finding]:
 
 def _younger(config: Config, snapshot: Snapshot | None) -> list[Change]:
     """Limit the age where the run's own uses say that rows were still good; else halve it."""
-    found = []
-    age, text = _good_age(snapshot), ""
-    if age is not None:
+    found, age = [], _good_age(snapshot)
+    if age == 0:
+        found.append(_halved(config, "even the youngest uses had drifted: the policy moves fast"))
+    elif age is not None and (config.pool.max_age is None or age < config.pool.max_age):
         text = f"uses up to this age had a mean effective sample size of {_GOOD_ESS} or more"
-    elif config.pool.max_age is not None and config.pool.max_age > 1:
-        age, text = config.pool.max_age // 2, "half of what it is"
-    if age is not None and (config.pool.max_age is None or age < config.pool.max_age):
         found.append(change(config, "pool.max_age", age, text))
+    elif config.pool.max_age is not None and config.pool.max_age > 1:
+        found.append(change(config, "pool.max_age", config.pool.max_age // 2, "half of it"))
     uses = config.pool.max_uses
     if uses is None or uses > 2:
         found.append(change(config, "pool.max_uses", 2, "seed 003's cautious limit"))
@@ -78,7 +78,7 @@ def _younger(config: Config, snapshot: Snapshot | None) -> list[Change]:
 
 
 def _good_age(snapshot: Snapshot | None) -> int | None:
-    """Find the largest age up to which uses were good on average; None if none or all were."""
+    """Find the largest age up to which uses were good on average: 0 if none was, None if all."""
     if snapshot is None or not snapshot.ages.size:
         return None
     order = np.argsort(snapshot.ages, kind="stable")
@@ -86,9 +86,9 @@ def _good_age(snapshot: Snapshot | None) -> int | None:
     means = np.cumsum(ess) / np.arange(1, ess.size + 1)
     last = np.flatnonzero(np.r_[ages[1:] != ages[:-1], True])  # the last use of each age
     good = last[means[last] >= _GOOD_ESS]
-    if not good.size or good[-1] == ages.size - 1:
-        return None
-    return max(1, int(ages[good[-1]]))
+    if not good.size:
+        return 0
+    return None if good[-1] == ages.size - 1 else max(1, int(ages[good[-1]]))
 
 
 def _large_updates(history: History) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ def _flips(folder: Path) -> str:
 
 
 def _full(folder: Path) -> str:
-    life = make_life(2, 14, tokens=1600)
+    life = make_life(2, 18, tokens=3200)
     journal = _journal(folder)
     stopped = [stop_at_limit(folder / f"{n}.db", journal, life, n) for n in _PAGES]
     if len(life) in stopped:

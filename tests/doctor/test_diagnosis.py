@@ -1,0 +1,138 @@
+"""Every finding, on a run that was made to show it; and a run that shows none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.config.loading import load_config
+from recollect.doctor import footprint
+from recollect.doctor.diagnosis import Diagnosis, diagnose
+from recollect.doctor.finding import Finding
+from recollect.errors import RunMissing
+from recollect.telemetry.names import find_metric
+from recollect.train.folder import RunFolder, create_run
+from train.small import make_config
+
+from .runs import CASES, QUIET, Case, Clinic
+
+# What each run shows, and the change that is advised first (a prefix, where the value is measured).
+FOUND = {
+    "never": ("replay_never_began", "replay.start_rows=16"),
+    "never by success": ("replay_never_began", "replay.start_success="),
+    "never by progress": ("replay_never_began", "replay.start_progress=none"),
+    "no successes": ("replay_never_began", "replay.modes=[mix,buffer]"),
+    "late": ("replay_began_late", "replay.start_rows=16"),
+    "age": ("pool_runs_dry", "pool.max_age="),
+    "uses": ("pool_runs_dry", "pool.max_uses=2"),
+    "budget": ("pool_runs_dry", "pool.max_rows=16"),
+    "little": ("little_is_asked_for", "replay.buffer_updates=4"),
+    "left out": ("drawn_rows_left_out", "correction.drop_above=2.002"),
+    "stale": ("replayed_rows_are_stale", ""),
+    "large": ("updates_too_large", "train.learning_rate=0.025"),
+    "leaps": ("gradients_leap", "train."),
+    "absurd": ("updates_not_finite", "train.learning_rate=0.005"),
+    "two policies": ("sampler_and_trainer_differ", None),
+    "narrow": ("entropy_collapsed", "train.learning_rate=0.025"),
+    "hopeless": ("reward_is_flat", None),
+    "solved": ("groups_without_signal", "replay.retire=true"),
+    "cut": ("rollouts_are_cut", "rollout.max_turns=4"),
+    "failing": ("episodes_fail", "rollout.call_seconds=20"),
+    "pushed": ("fresh_rows_are_pushed_down", "replay.participation=train"),
+    "slow disk": ("storing_is_slow", "rollout.tasks_per_step=4"),
+    "slow draw": ("choosing_is_slow", "correction.drop_above=none"),
+    "many evaluations": ("evaluating_takes_long", "eval.every=2"),
+}
+
+
+def finding(found: Diagnosis, name: str) -> Finding:
+    named = {each.name: each for each in found.findings}
+    assert name in named, list(named)
+    return named[name]
+
+
+def test_a_healthy_run(clinic: Clinic) -> None:
+    found = diagnose(clinic["healthy"])
+    assert [each.what for each in found.findings] == []
+    assert found.unjudged == ()
+    assert (found.step, found.steps, found.rollouts) == (12, 12, 384)
+    assert found.asked_ratio == 2.0
+    assert found.ratio is not None
+    assert found.ratio > 1.5
+    assert found.times.share("collect") == pytest.approx(1.0 / 1.505, rel=0.01)
+
+
+def test_every_case_has_its_finding() -> None:
+    assert set(FOUND) | {"healthy"} == set(CASES)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_run_that_was_made_to_show_it(clinic: Clinic, name: str) -> None:
+    slug, flag = FOUND[name]
+    folder = clinic[name]
+    found = finding(diagnose(folder), slug)
+    assert found.evidence
+    for item in found.evidence:
+        metric = item.what.partition(",")[0]
+        assert "/" not in metric.split(" ")[0] or find_metric(metric.split(" ")[0]), item.what
+    if flag is not None:
+        assert found.changes[0].flag.startswith(flag)
+    for change in found.changes:  # each can be given to `recollect train` as it stands
+        assert load_config(folder.config, [change.flag]).config != folder.load()
+
+
+def test_the_figures_are_the_runs_own(clinic: Clinic) -> None:
+    dry = finding(diagnose(clinic["uses"]), "pool_runs_dry")
+    figures = {item.what: item.value for item in dry.evidence}
+    assert figures["asked for a step"] == 32
+    assert figures["replay/draws a step"] < 0.8 * 32
+    assert figures["rows in the pool now"] == 64
+    # One use each: whatever was drawn is kept out by that rule, and nothing else can be.
+    assert figures["kept out by pool.max_uses alone"] > 10
+    assert figures["of them could be drawn next"] < 16
+
+
+def test_hard_and_solved_tasks_are_told_apart(clinic: Clinic) -> None:
+    hard = finding(diagnose(clinic["hopeless"]), "groups_without_signal")
+    assert hard.changes[0].flag == "replay.modes=[repair]"
+    assert {item.what: item.value for item in hard.evidence}[
+        "tasks whose last group had no success"
+    ] == 20
+
+
+def test_a_run_that_forgets_what_it_knew(clinic: Clinic, tmp_path: Path) -> None:
+    """It begins with weights that have learnt, and a learning rate that undoes them."""
+    clinic["healthy"]
+    trained = max((clinic["healthy"].checkpoints).iterdir())
+    flags = (*QUIET, f"model.name={trained}", "run.steps=6", "train.learning_rate=0.5",
+             "eval.every=3", "eval.tasks=12", "eval.split=train",
+             "rollout.max_turn_tokens=24")  # fmt: skip
+    clinic.train(tmp_path / "fell", Case(flags, "Half"))
+    fell = finding(diagnose(RunFolder(tmp_path / "fell")), "success_fell")
+    assert fell.evidence[0].value > fell.evidence[1].value + 0.5
+
+
+def test_a_run_under_way_on_a_disk_that_fills(
+    clinic: Clinic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic.train(tmp_path / "run", Case((*QUIET, "run.steps=50")), stop=3)
+    found = diagnose(RunFolder(tmp_path / "run"))
+    assert (found.step, found.steps) == (3, 50)
+    assert [each.area for each in found.findings if each.area == "memory"] == []
+    assert any("9" in text for text in found.unjudged)
+    monkeypatch.setattr(footprint, "free_bytes", lambda folder: 1000)
+    monkeypatch.setattr(footprint, "machine_memory", lambda: 1_000_000)
+    found = diagnose(RunFolder(tmp_path / "run"))
+    assert finding(found, "disk_will_be_full").changes[0].flag == "store.compress=true"
+    tight = finding(found, "memory_is_tight")
+    assert [c.flag for c in tight.changes[:2]] == ["train.pack_tokens=120", "rollout.batch_rows=4"]
+    assert tight.evidence[0].value > 1e6
+
+
+def test_before_the_first_step(clinic: Clinic, tmp_path: Path) -> None:
+    with pytest.raises(RunMissing, match="no config"):
+        diagnose(RunFolder(tmp_path))
+    folder = create_run(tmp_path / "run", make_config(clinic.model))
+    with pytest.raises(RunMissing, match="not finished a step"):
+        diagnose(folder)

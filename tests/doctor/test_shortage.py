@@ -1,0 +1,27 @@
+"""How much a configuration asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.config.loading import load_config
+from recollect.doctor.shortage import asked_of
+
+BASE = ("rollout.tasks_per_step=8", "rollout.rows_per_task=8")
+
+
+def asked(*flags: str) -> tuple[float, float, float, float]:
+    found = asked_of(load_config(None, [*BASE, *flags]).config)
+    return found.generated, found.mixed, found.buffered, found.ratio
+
+
+def test_by_hand() -> None:
+    assert asked() == (64, 0, 0, 1)
+    # Two updates of as many rows as the update on fresh ones has.
+    assert asked("replay.modes=[buffer]") == (64, 0, 128, 3)
+    assert asked("replay.modes=[buffer]", "train.minibatches=4") == (64, 0, 32, 1.5)
+    assert asked("replay.modes=[buffer]", "replay.buffer_rows=5") == (64, 0, 10, 74 / 64)
+    # Half of the tasks have one stored row, which stands in for a fresh one.
+    assert asked("replay.modes=[mix]") == pytest.approx((60, 4, 0, 64 / 60))
+    assert asked("replay.modes=[mix]", "replay.participation=baseline") == (64, 0, 0, 1)
+    assert asked("replay.modes=[repair]") == (64, 0, 0, 1)
