@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from recollect.algo.kl import Estimator, estimate, k1, k2, k3, kl_loss, kl_penalty
+from recollect.proof import enumerable
 
-from . import enumerable
 from .batches import Batch, batches, bounded, flags, gradient, tokens
 
 ESTIMATORS: list[Estimator] = ["k1", "k2", "k3"]

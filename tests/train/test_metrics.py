@@ -56,6 +56,7 @@ def metrics_of(collected: Collected, report: UpdateReport = REPORT, totals: Tota
 
 def test_by_hand() -> None:
     found = metrics_of(Collected(rows(), (failure(),), turns=6))
+    assert found.pop("perf/peak_memory") > 1e7  # of this process, and only grows
     expected = {
         "reward/mean": 0.5,
         "reward/std": math.sqrt(0.125),
