@@ -50,6 +50,17 @@ class _Centred:
     signal: Tensor
 
 
+def of_reward(rewards: Tensor) -> Advantages:
+    """The reward itself, compared with nothing: A_i = r_i (REINFORCE, Williams 1992).
+
+    `rewards[R]` finite. A row with reward 0 has no signal. With rows of a teacher, all of reward 1,
+    the loss `reinforce` is then the cross-entropy of what the teacher said.
+    """
+    check_floating(rewards=rewards)
+    check_finite(rewards=rewards)
+    return Advantages(rewards, rewards != 0)
+
+
 def grpo(
     rewards: Tensor, groups: Tensor, *, divide_by_std: bool = True, eps: float = 1e-6
 ) -> Advantages:

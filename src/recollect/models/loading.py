@@ -14,6 +14,8 @@ from recollect.canonical import strict_json
 from recollect.errors import ModelMissing
 from recollect.models.attention import ATTENTION
 from recollect.models.chat import Chat
+from recollect.models.columns import Plan as ColumnPlan
+from recollect.models.columns import attach, has_columns, read_plan, save_columns
 
 TINY = Path(__file__).parent / "tiny"
 _BUILT_IN = {"tiny": TINY}
@@ -41,6 +43,8 @@ class Policy:
     model: Any
     chat: Chat
     source: str
+    base: str = ""  # what an adapter was put onto; the model itself where there is none
+    columns: ColumnPlan | None = None
 
     @property
     def device(self) -> torch.device:
@@ -54,6 +58,10 @@ class Policy:
 
     def save(self, folder: Path) -> None:
         """Write an ordinary `save_pretrained` folder (an adapter folder with LoRA)."""
+        if self.columns is not None:
+            save_columns(folder, self.model, self.columns)
+            self.chat.tokenizer.save_pretrained(folder)
+            return
         # Left to itself, peft asks the hub whether the base model's vocabulary has grown.
         options = {"save_embedding_layers": False} if hasattr(self.model, "disable_adapter") else {}
         with _quiet():
@@ -73,27 +81,39 @@ def load_policy(
 ) -> Policy:
     """Load a model by name: `tiny` (built in), a folder, or a hub id. Runs no code from it.
 
-    A folder with an adapter is loaded onto the base model that it names. `dtype` auto is
-    bfloat16 on a GPU that has it and float32 elsewhere. `adapter` is a folder with trained LoRA
-    weights to continue from; new adapters are drawn from `seed`. The model's own dropout is
-    switched off: a policy must give the same log-probs when it is trained as when it was
-    sampled. Only `lora.dropout`, if somebody asks for it, stays.
+    A folder with an adapter, or with columns, is loaded onto the base model that it names.
+    `dtype` auto is bfloat16 on a GPU that has it and float32 elsewhere. `adapter` is a folder
+    with trained LoRA weights to continue from; new adapters are drawn from `seed`. The model's
+    own dropout is switched off: a policy must give the same log-probs when it is trained as when
+    it was sampled. Only `lora.dropout`, if somebody asks for it, stays.
     """
     place = _device(device)
     base = name
-    if has_adapter(name):
+    plan = read_plan(name) if has_columns(name) else None
+    if plan is not None:
+        base, lora = plan.base, None
+    if plan is not None and has_adapter(base):
+        base, adapter = _base_of(base), Path(base)
+    elif has_adapter(name):
         base, adapter = _base_of(name), adapter or Path(name)
     with _quiet(), _seeded(seed):
         tokenizer, model = _load(base, _dtype(dtype, place))
         _switch_off_dropout(model)
         if lora is not None or adapter is not None:
             model = _with_lora(model, lora, adapter)
+        if plan is not None:
+            attach(model, plan, seed, Path(name))
     if gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     model.to(place)
     model.train()
     chat = Chat(tokenizer, _declared_stops(model))
-    return Policy(model, chat, str(_BUILT_IN.get(name, name)))
+    return Policy(model, chat, place_of(name), place_of(base), plan)
+
+
+def place_of(name: str) -> str:
+    """Spell out where a model lies: the folder of a built-in one, else its name."""
+    return str(_BUILT_IN.get(name, name))
 
 
 def has_adapter(name: str) -> bool:
@@ -116,7 +136,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    source = str(_BUILT_IN.get(name, name))
+    source = place_of(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)

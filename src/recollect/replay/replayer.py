@@ -40,6 +40,8 @@ class Amounts:
     repair_rows: int = 0
     buffer_updates: int = 0
     buffer_rows: int = 0
+    buffer_share: float | None = None  # of `step_rows`; then it decides, not `buffer_rows`
+    step_rows: int = 0
     max_per_task: int | None = None
     max_domain_share: float | None = None
     beta: float = 0.0
@@ -182,8 +184,13 @@ class Replayer:
     def buffer(self) -> list[list[Pick]]:
         """Draw the rows of the extra updates, update by update; advantages are those they had."""
         amounts = self._policy.amounts
+        if not (self._begun and amounts.buffer_updates):
+            return []
         wanted = amounts.buffer_updates * amounts.buffer_rows
-        if not (self._begun and wanted):
+        if amounts.buffer_share is not None:
+            share, rows = amounts.buffer_share, amounts.step_rows
+            wanted = quota(share, rows, self.start.since, self._now.step)
+        if not wanted:
             return []
         known = np.nan_to_num(self.pool.advantage) != 0.0
         weights = np.where(self._eligible & known, self._weights, 0.0)

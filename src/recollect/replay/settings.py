@@ -54,6 +54,8 @@ def replay_policy(config: Config, fingerprints: Provenance) -> Policy:
             repair_rows=replay.repair_rows if "repair" in replay.modes else 0,
             buffer_updates=replay.buffer_updates if "buffer" in replay.modes else 0,
             buffer_rows=replay.buffer_rows or config.rows_per_step // config.train.minibatches,
+            buffer_share=replay.buffer_share,
+            step_rows=config.rows_per_step,
             max_per_task=draw.max_per_task,
             max_domain_share=draw.max_domain_share,
             beta=draw.beta,

@@ -177,6 +177,7 @@ def _score(value: Json) -> Score:
         _optional(value["floor"]),
         _optional(value["reward"]),
         _optional(value["reward_std"]),
+        _optional(value.get("tools")),
     )
 
 

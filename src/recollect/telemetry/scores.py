@@ -16,7 +16,8 @@ class Score:
 
     `level` None means all levels of the domain. `floor` is the success rate of the best agent
     without skill on the same tasks. `reward` and `reward_std` are mean and standard deviation
-    over the attempts. None means not known, never 0.
+    over the attempts, `tools` is the mean share of gold tool calls that were made. None means
+    not known, never 0.
     """
 
     domain: str
@@ -26,6 +27,7 @@ class Score:
     floor: float | None = None
     reward: float | None = None
     reward_std: float | None = None
+    tools: float | None = None
 
     def __post_init__(self) -> None:
         assert 0 <= self.successes <= self.n, f"{self.successes} successes of {self.n}"
@@ -51,6 +53,7 @@ def pool(scores: Sequence[Score], domain: str = "all") -> Score:
         _mean((score.n, score.floor) for score in scores),
         _mean((score.n, score.reward) for score in scores),
         _spread(scores),
+        _mean((score.n, score.tools) for score in scores),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 
 from recollect.envs.base import Environment, Episode, Limits, OffersConstants
@@ -16,20 +16,24 @@ from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
 from recollect.telemetry.scores import Score
 from recollect.train.metrics import deviation, mean
+from recollect.trajectory import Trajectory
 from recollect.types import RunId, Sampling, Task, group_id, trajectory_id
 
 _RUN = RunId("evaluation")
 _SEED = 0  # tasks and users are the same at every evaluation, of every run: scores can be paired
+
+TOOLS = "tools"  # the part of a reward that counts gold tool calls, where there is one
 
 _Cells = dict[tuple[str, int], list[Task]]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One score per domain and level, and the attempts that failed: they count as lost."""
+    """One score per domain and level, the attempts, and those that failed: they count as lost."""
 
     scores: tuple[Score, ...]
     failures: tuple[Failure, ...]
+    trajectories: tuple[Trajectory, ...] = field(default=(), compare=False)  # times differ
 
 
 class Evaluator:
@@ -45,12 +49,13 @@ class Evaluator:
         rows: int,
         temperature: float,
         levels: Sequence[int] | None = None,
+        domains: Sequence[str] | None = None,
         floor_seconds: float = 120.0,
     ) -> None:
         self.split = split
         self._collector = collector
         self._sampling = Sampling(temperature=temperature)
-        self._cells = _choose(environment, split, tasks, levels)
+        self._cells = _choose(environment, split, tasks, levels, domains)
         self._floors = _best_floors(_Chosen(environment, self._cells), split, floor_seconds)
         self._requests = [
             _request(task, row)
@@ -72,6 +77,7 @@ class Evaluator:
         return Evaluation(
             tuple(self._score(cell, tasks, collected) for cell, tasks in self._cells.items()),
             collected.failures,
+            collected.trajectories,
         )
 
     def _score(self, cell: tuple[str, int], tasks: list[Task], collected: Collected) -> Score:
@@ -87,7 +93,17 @@ class Evaluator:
             self._floors.get(cell),
             mean(rewards),
             deviation(rewards),
+            _tools(rows, failed),
         )
+
+
+def _tools(rows: Sequence[Trajectory], failed: int) -> float | None:
+    """Mean share of gold tool calls made; None where the environment does not say."""
+    found = [row.reward.parts.get(TOOLS) for row in rows]
+    known = [share for share in found if share is not None]
+    if len(known) < len(found) or not found:
+        return None
+    return sum(known) / (len(known) + failed)
 
 
 class _Chosen:
@@ -114,10 +130,17 @@ class _Chosen:
 
 
 def _choose(
-    environment: Environment, split: str, wanted: int, levels: Sequence[int] | None
+    environment: Environment,
+    split: str,
+    wanted: int,
+    levels: Sequence[int] | None,
+    domains: Sequence[str] | None = None,
 ) -> _Cells:
     """Spread the wanted number of tasks as evenly over domains and levels as they allow."""
-    found = sort_tasks(environment.tasks(split), wanted)
+    every = environment.tasks(split)
+    if domains is not None:
+        every = (task for task in every if task.domain in domains)
+    found = sort_tasks(every, wanted)
     if levels is not None:
         found = {cell: tasks for cell, tasks in found.items() if cell[1] in levels}
     cells: _Cells = {}
@@ -125,7 +148,8 @@ def _choose(
     for task in islice(in_turn, wanted):
         cells.setdefault((task.domain, task.level), []).append(task)
     if not cells:
-        only = "" if levels is None else f" of levels {list(levels)}"
+        only = "" if domains is None else f" of domains {list(domains)}"
+        only += "" if levels is None else f" of levels {list(levels)}"
         raise BadEnvironment(
             environment.name,
             f"split {split} has no tasks{only} to evaluate on",

@@ -97,6 +97,9 @@ def _anchored(config: Config, path: Path) -> Config:
         store = store.model_copy(update={"path": where})
     name = config.model.name
     model = config.model.model_copy(update={"name": name if name in BUILT_IN else _absolute(name)})
+    algo = config.algo
+    if algo.kl_reference is not None and algo.kl_reference not in BUILT_IN:
+        algo = algo.model_copy(update={"kl_reference": _absolute(algo.kl_reference)})
     environment = config.environment
     file, colon, what = environment.name.rpartition(".py:")
     if colon:
@@ -109,6 +112,7 @@ def _anchored(config: Config, path: Path) -> Config:
             "run": run,
             "store": store,
             "model": model,
+            "algo": algo,
             "environment": environment,
             "pool": pool,
         }

@@ -56,6 +56,8 @@ class Learner:
         self._temperature = config.rollout.temperature
         self._parameters = policy.trainable()
         self._optimizer = make_optimizer(self._parameters, config.train)
+        # A term of the loss over the weights themselves, once per optimiser step; None = none.
+        self.penalty: Callable[[], torch.Tensor] | None = None
         self._old_logprobs: dict[str, NDArray[np.float32]] = {}
 
     def update(
@@ -132,7 +134,11 @@ class Learner:
         if self._config.correction.old_logprobs == "recorded":
             return {}
         every = (*batch.training, *(row for update in batch.extra for row in update))
-        stored = {row.trajectory.id: row.trajectory for row in every if row.pick is not None}
+        stored = {
+            row.trajectory.id: row.trajectory
+            for row in every
+            if row.pick is not None or row.trajectory.logprobs is None
+        }
         return dict(zip(stored, self.logprobs(list(stored.values())), strict=True))
 
     def _packs(self, trajectories: Sequence[Trajectory]) -> list[Pack]:
@@ -152,6 +158,10 @@ class Learner:
             with packed(each.spans):
                 loss = self._loss(each, given, float(denominator), piece)
                 loss.backward()  # type: ignore[no-untyped-call]
+        if self.penalty is not None:
+            term = self.penalty()
+            term.backward()  # type: ignore[no-untyped-call]
+            piece.loss += float(term.detach())
         norm = float(
             torch.nn.utils.clip_grad_norm_(
                 [p for _, p in self._parameters], self._config.train.max_grad_norm

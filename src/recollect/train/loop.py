@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from recollect.ledger import Cursor, Event, Group, Mark, Score, TaskState
 from recollect.rollout.collector import Collected, check_failures
@@ -74,12 +75,16 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 batch = _score(s, collected, drawn.without(old))
             with watch("update"):
                 report = _update(s, step, batch)
+            if s.companion is not None:
+                s.companion.trained(step, batch)
             with watch("record"):
                 left_out = left_out_scores(s.run, step, drawn, old)
                 _record(s, step, collected, batch, report, left_out)
             metrics = step_metrics(
                 plan.tasks, collected, batch, report, watch.seconds, s.totals
             ) | replay_metrics(s.replayer, drawn, batch, report, s.totals)
+            if s.companion is not None:
+                metrics |= s.companion.metrics()
             s.sink.emit(events.StepFinished(step, steps, metrics))
             if _due(config.eval.every, step) or step == steps:
                 _evaluate(s, step, clock)
@@ -221,9 +226,18 @@ def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
 def _save(s: Session, step: int) -> None:
     """Save a checkpoint, then let go of older ones."""
     s.sink.emit(events.PhaseStarted(step, "checkpoint"))
-    saved = save_checkpoint(s.folder.checkpoints, step, checkpoint_state(s), s.learner.save)
+    saved = save_checkpoint(s.folder.checkpoints, step, checkpoint_state(s), _writer(s))
     prune_checkpoints(s.folder.checkpoints, step, s.config.checkpoint.keep)
     s.sink.emit(events.CheckpointSaved(step, saved.folder))
+
+
+def _writer(s: Session) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        s.learner.save(folder)
+        if s.companion is not None:
+            s.companion.save(folder)
+
+    return write
 
 
 def _tell_failures(s: Session, failures: Sequence[Failure]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
-from recollect.models.loading import Lora, Policy, has_adapter, load_policy
+from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
 from recollect.rollout.collector import Collector
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
@@ -45,9 +45,21 @@ def make_reference(
     """
     if not config.algo.kl_coef:
         return None
+    named = config.algo.kl_reference
+    if named is not None:
+        if place_of(named) == policy.base and hasattr(policy.model, "disable_adapter"):
+            return Reference(policy)
+        return Reference(policy, _frozen(config, named))
     moved = checkpoint is not None and not config.model.lora.rank
     began_adapted = has_adapter(config.model.name)
     return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
+
+
+def _frozen(config: Config, name: str) -> Policy:
+    """Load another model, as it is, to compare the policy with."""
+    policy = load_policy(name, dtype=config.model.dtype, device=config.model.device)
+    _align(policy)
+    return policy
 
 
 def make_collector(config: Config, environment: Environment, policy: Policy) -> Collector:
@@ -73,6 +85,7 @@ def make_evaluator(config: Config, environment: Environment, collector: Collecto
         rows=config.eval.rows,
         temperature=config.eval.temperature,
         levels=config.environment.levels,
+        domains=config.environment.domains,
         floor_seconds=config.rollout.episode_seconds,
     )
 

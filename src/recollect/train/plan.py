@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from recollect.replay.pick import Pick
 from recollect.replay.replayer import MixedTask, Replayer
-from recollect.train.schedule import Schedule
+from recollect.train.companion import TaskLine
 from recollect.types import Task, TaskKey
 
 
@@ -34,7 +34,7 @@ class Plan:
 
 
 def make_plan(
-    step: int, tasks: int, schedule: Schedule, position: int, replayer: Replayer | None
+    step: int, tasks: int, schedule: TaskLine, position: int, replayer: Replayer | None
 ) -> tuple[Plan, int]:
     """Choose a step's `tasks` tasks; gives the place in the schedule after it.
 

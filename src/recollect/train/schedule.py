@@ -21,15 +21,18 @@ _MOST_TASKS = 20_000
 def training_tasks(environment: Environment, settings: EnvironmentSettings) -> tuple[Task, ...]:
     """List the tasks that the settings ask for, each once, in the environment's order."""
     wanted = environment.tasks(settings.split)
+    if settings.domains is not None:
+        wanted = (task for task in wanted if task.domain in settings.domains)
     if settings.levels is not None:
         wanted = (task for task in wanted if task.level in settings.levels)
     found = itertools.islice(wanted, settings.tasks or _MOST_TASKS)
     tasks = tuple({task.key: task for task in found}.values())
     if not tasks:
-        levels = "" if settings.levels is None else f" of levels {list(settings.levels)}"
+        only = "" if settings.domains is None else f" of domains {list(settings.domains)}"
+        only += "" if settings.levels is None else f" of levels {list(settings.levels)}"
         raise BadEnvironment(
             environment.name,
-            f"split {settings.split} has no tasks{levels}",
+            f"split {settings.split} has no tasks{only}",
             "See what there is with: recollect env ls",
         )
     return tasks
@@ -48,6 +51,7 @@ class Schedule:
         self._lap = 0
         self._order = self._shuffled(0)
         self.by_key = {task.key: task for task in self._tasks}
+        self.drawable = self.by_key.keys()
 
     def take(
         self, position: int, count: int, without: Callable[[TaskKey], bool] = lambda task: False

@@ -21,6 +21,7 @@ from recollect.telemetry.events import Sink, Warned
 from recollect.telemetry.fanout import Fanout
 from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
 from recollect.train.checkpoint import Checkpoint, newest_checkpoint, remove_drafts
+from recollect.train.companion import Companion, TaskLine
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
@@ -49,11 +50,12 @@ class Session:
     guard: Guard
     collector: Collector
     evaluator: Evaluator | None
-    schedule: Schedule
+    schedule: TaskLine
     replayer: Replayer | None
     totals: Totals
     sink: Fanout
     done: int
+    companion: Companion | None = None
     told: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Session:
@@ -70,7 +72,9 @@ class Session:
         self.store.close()
 
 
-def open_session(folder: RunFolder, sinks: Mapping[str, Sink]) -> Session:
+def open_session(
+    folder: RunFolder, sinks: Mapping[str, Sink], companion: Companion | None = None
+) -> Session:
     """Open the run in a folder where it stands: at its newest whole checkpoint, or at the start.
 
     Whatever the run wrote after that step is fenced off in the store and cut from the metrics,
@@ -82,13 +86,17 @@ def open_session(folder: RunFolder, sinks: Mapping[str, Sink]) -> Session:
         # Before anything else, because it refuses a run that is under way in another process.
         store = undo.enter_context(open_store(folder.store(config), compress=config.store.compress))
         remove_drafts(folder.checkpoints)
-        session = _assemble(folder, config, store, sinks)
+        session = _assemble(folder, config, store, sinks, companion)
         undo.pop_all()
     return session
 
 
 def _assemble(
-    folder: RunFolder, config: Config, store: SqliteStore, sinks: Mapping[str, Sink]
+    folder: RunFolder,
+    config: Config,
+    store: SqliteStore,
+    sinks: Mapping[str, Sink],
+    companion: Companion | None,
 ) -> Session:
     damages: list[str] = []
     checkpoint = newest_checkpoint(folder.checkpoints, lambda error: damages.append(error.what))
@@ -113,7 +121,10 @@ def _assemble(
         totals=Totals(),
         sink=Fanout({}),
         done=0,
+        companion=companion,
     )
+    if companion is not None:
+        companion.join(session)
     if checkpoint is not None:
         _restore(session, checkpoint)
     # Runs in the order in which they happened: the earlier one's are known first.
@@ -124,7 +135,7 @@ def _assemble(
         config,
         store,
         session.run,
-        session.schedule.by_key,
+        session.schedule.drawable,
         learner,
         collector.fingerprints,
         session.totals,
@@ -165,6 +176,8 @@ def _restore(session: Session, checkpoint: Checkpoint) -> None:
     session.learner.restore(checkpoint.folder, state["policy_version"])
     session.guard.in_a_row = state["bad_in_a_row"]
     session.totals = Totals.restore(state)
+    if session.companion is not None:
+        session.companion.restore(checkpoint.folder)
     session.done = checkpoint.step
 
 

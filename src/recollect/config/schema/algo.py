@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,13 +15,19 @@ class AlgoSettings(Section):
     """How rewards become a gradient."""
 
     advantage: Literal[
-        "grpo", "dr_grpo", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline"
+        "grpo",
+        "dr_grpo",
+        "rloo",
+        "reinforce_plus_plus",
+        "reinforce_plus_plus_baseline",
+        "reward",
     ] = Field(
         default="grpo",
         description="What a reward is compared with. grpo = the group's mean, over its standard "
         "deviation; dr_grpo = the group's mean; rloo = the mean of the group's other rows; "
         "reinforce_plus_plus = the batch's mean, over its standard deviation; "
-        "reinforce_plus_plus_baseline = the group's mean, over the batch's standard deviation.",
+        "reinforce_plus_plus_baseline = the group's mean, over the batch's standard deviation; "
+        "reward = nothing: the reward itself.",
     )
     loss: Literal["ppo_clip", "gspo", "cispo", "topr", "importance_weighted", "reinforce"] = Field(
         default="ppo_clip",
@@ -66,8 +72,13 @@ class AlgoSettings(Section):
     kl_coef: float = Field(
         default=0.0,
         ge=0,
-        description="Weight of the KL divergence to the policy that the run started from. 0 = "
-        "none, and no reference model is kept.",
+        description="Weight of the KL divergence to algo.kl_reference. 0 = none, and no "
+        "reference model is kept.",
+    )
+    kl_reference: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Model that the KL divergence is measured from, named as in model.name. none "
+        "= the policy that the run started from.",
     )
     kl_estimator: Literal["k1", "k2", "k3"] = Field(
         default="k2",

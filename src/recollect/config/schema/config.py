@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.checkpoint import CheckpointSettings
+from recollect.config.schema.continual import ContinualSettings
 from recollect.config.schema.correction import CorrectionSettings
 from recollect.config.schema.draw import DrawSettings
 from recollect.config.schema.environment import EnvironmentSettings
@@ -34,6 +35,7 @@ class Config(Section):
     pool: PoolSettings = Field(default_factory=PoolSettings)
     draw: DrawSettings = Field(default_factory=DrawSettings)
     correction: CorrectionSettings = Field(default_factory=CorrectionSettings)
+    continual: ContinualSettings = Field(default_factory=ContinualSettings)
     eval: EvalSettings = Field(default_factory=EvalSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
@@ -58,7 +60,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _rows_have_something_to_be_compared_with(self) -> Config:
-        alone = self.rows_per_step == 1
+        alone = self.rows_per_step == 1 and self.algo.advantage != "reward"
         if self.rollout.rows_per_task == 1 and (alone or _by_group(self.algo.advantage)):
             raise conflict(
                 "rollout.rows_per_task",
@@ -125,7 +127,7 @@ class Config(Section):
 
 def _by_group(advantage: str) -> bool:
     """Tell whether rows are compared within their group only."""
-    return advantage != "reinforce_plus_plus"
+    return advantage not in ("reinforce_plus_plus", "reward")
 
 
 def _nearest_divisors(total: int, wanted: int) -> str:

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from recollect.canonical import canonical_json, is_plain_json
-from recollect.config.schema.section import MOST, Levels, Section, conflict
+from recollect.config.schema.section import MOST, Levels, Section, Words, conflict
 
 MAX_OPTION_DEPTH = 20
 MAX_OPTION_CHARS = 50_000
@@ -25,6 +25,11 @@ class EnvironmentSettings(Section):
     levels: Levels | None = Field(
         default=None,
         description="Levels of difficulty to take tasks from, as numbers. none = all of them.",
+    )
+    domains: Words | None = Field(
+        default=None,
+        description="Domains to take tasks from, training and evaluation alike. none = all that "
+        "the environment has.",
     )
     split: str = Field(
         default="train",

@@ -67,6 +67,14 @@ class ReplaySettings(Section):
         description="Stored rows in each such update. none = as many as an update on fresh rows "
         "has.",
     )
+    buffer_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=100,
+        description="Stored rows of a step's extra updates, together, as a share of the rows it "
+        "generates; fractions add up over steps. It takes the place of buffer_rows. none = "
+        "buffer_updates times buffer_rows.",
+    )
     start_rows: int = Field(
         default=1,
         ge=0,
