@@ -31,6 +31,7 @@ from recollect.errors.environment import (
 from recollect.errors.proving import PromiseBroken
 from recollect.errors.running import (
     BadComparison,
+    BadContinual,
     CheckpointDamaged,
     ComparisonFailed,
     ComparisonStopped,
@@ -72,6 +73,7 @@ __all__ = [
     "BadComparison",
     "BadConfig",
     "BadConfigFile",
+    "BadContinual",
     "BadDataset",
     "BadEnvironment",
     "BadFile",

@@ -124,3 +124,10 @@ class ComparisonStopped(RecollectError):
             "Give the same command again to go on: finished runs are not repeated.",
         )
         self.exit_code = 128 + number
+
+
+class BadContinual(RecollectError):
+    """A continual run that cannot be made, or a folder that holds another one."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"{what}.", hint)

@@ -68,6 +68,11 @@ class Chat:
         self._frames = lru_cache(maxsize=1024)(self._find_frames)
 
     @property
+    def stop_id(self) -> int:
+        """The token with which the template itself ends a turn of the assistant."""
+        return self._stop
+
+    @property
     def fingerprint(self) -> str:
         """Identify tokenizer and template: rows with another fingerprint do not train here."""
         words = sorted((index, word) for word, index in self.tokenizer.get_vocab().items())

@@ -171,17 +171,16 @@ def copy_columns(source: Path, target: Path, plan: Plan) -> None:
 
 def decoder_layers(model: Any) -> Sequence[nn.Module]:
     """Find the stack of layers: the longest list of modules that are all of one kind."""
-    lists = [
-        module
+    named: list[list[nn.Module]] = [
+        list(module)
         for module in model.modules()
-        if isinstance(module, nn.ModuleList) and len(module) and len({type(m) for m in module}) == 1
-    ]
-    named = [
-        found for found in lists if hasattr(found[0], "self_attn") or hasattr(found[0], "attn")
+        if isinstance(module, nn.ModuleList)
+        and len({type(each) for each in module}) == 1
+        and (hasattr(module[0], "self_attn") or hasattr(module[0], "attn"))
     ]
     if not named:
         raise ModelMissing(type(model).__name__, "no stack of attention layers was found in it")
-    return list(max(named, key=lambda found: len(found)))
+    return max(named, key=len)
 
 
 def _load(beside: nn.ModuleList, folder: Path) -> None:

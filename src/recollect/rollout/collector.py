@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from recollect.envs.base import Environment
 from recollect.errors import TooManyFailures
@@ -25,6 +26,25 @@ class Collected:
     trajectories: tuple[Trajectory, ...]
     failures: tuple[Failure, ...]
     turns: int
+
+
+class Generator(Protocol):
+    """Whoever turns requests into rows: the collector, or a teacher in its place."""
+
+    @property
+    def fingerprints(self) -> Provenance:
+        """What every row carries; only rows with the same may be replayed."""
+
+    def collect(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        progress: Callable[[int, int], None] = lambda done, failed: None,
+    ) -> Collected:
+        """Play all requests; `progress` is told how many are done and how many failed."""
+
+    def close(self) -> None:
+        """Let go of whatever it holds."""
 
 
 class Collector:

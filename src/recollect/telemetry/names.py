@@ -23,6 +23,7 @@ ROOMS = {
     "policy": "how far the policy moved, and how sure it is",
     "rollout": "what was generated",
     "replay": "what was drawn from the pool, and what it did",
+    "continual": "what a method against forgetting does",
     "eval": "held-out tasks",
     "time": "where a step's seconds went",
     "perf": "speed",
@@ -150,6 +151,12 @@ METRICS: tuple[Metric, ...] = (
         None,
         "Sum of advantages left unbalanced by rows that only shift the mean (participation "
         "baseline); 0 otherwise.",
+    ),
+    Metric(
+        "continual/penalty",
+        "",
+        None,
+        "Penalty on weights that earlier domains need, in the last update (ewc methods).",
     ),
     Metric("eval/success", "share", "up", "Success over all held-out tasks that were tried."),
     Metric("eval/reward", "", "up", "Mean reward over all held-out tasks that were tried."),

@@ -65,6 +65,11 @@ class Evaluator:
         ]
 
     @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks that are played, always in this order."""
+        return tuple(task for tasks in self._cells.values() for task in tasks)
+
+    @property
     def size(self) -> int:
         """How many attempts an evaluation makes."""
         return len(self._requests)

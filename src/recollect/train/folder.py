@@ -96,10 +96,10 @@ def _anchored(config: Config, path: Path) -> Config:
         where = str(Path(store.path).expanduser().resolve())
         store = store.model_copy(update={"path": where})
     name = config.model.name
-    model = config.model.model_copy(update={"name": name if name in BUILT_IN else _absolute(name)})
+    model = config.model.model_copy(update={"name": absolute_model(name)})
     algo = config.algo
-    if algo.kl_reference is not None and algo.kl_reference not in BUILT_IN:
-        algo = algo.model_copy(update={"kl_reference": _absolute(algo.kl_reference)})
+    if algo.kl_reference is not None:
+        algo = algo.model_copy(update={"kl_reference": absolute_model(algo.kl_reference)})
     environment = config.environment
     file, colon, what = environment.name.rpartition(".py:")
     if colon:
@@ -117,6 +117,11 @@ def _anchored(config: Config, path: Path) -> Config:
             "pool": pool,
         }
     )
+
+
+def absolute_model(name: str) -> str:
+    """Spell out where a model is, so that it is found from any folder; built-in names stay."""
+    return name if name in BUILT_IN else _absolute(name)
 
 
 def _absolute(given: str) -> str:

@@ -13,7 +13,7 @@ from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
 from recollect.ledger import Event, Run
 from recollect.replay.replayer import Replayer
-from recollect.rollout.collector import Collector
+from recollect.rollout.collector import Generator
 from recollect.store import open_store
 from recollect.store.records import Batch
 from recollect.store.sqlite import SqliteStore
@@ -48,7 +48,7 @@ class Session:
     store: SqliteStore
     learner: Learner
     guard: Guard
-    collector: Collector
+    collector: Generator
     evaluator: Evaluator | None
     schedule: TaskLine
     replayer: Replayer | None

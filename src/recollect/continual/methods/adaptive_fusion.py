@@ -1,0 +1,44 @@
+"""adaptive_fusion: search the shares of the merged model on dev tasks.
+
+    theta(w) = sum_k w_k theta_k,  w* = argmax_w of the mean score over domains k <= i
+
+Candidates are equal shares and draws from [0, 2], normalised. Each is really merged and really
+tried, on tasks that nothing else is examined on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.continual import merging
+from recollect.continual.fisher import Weights
+from recollect.continual.methods.fusion import Fusion, Note, by_shares, put
+from recollect.models.loading import Policy
+
+
+class AdaptiveFusion(Fusion):
+    """Merges by the best of several shares."""
+
+    def merge(
+        self,
+        number: int,
+        policy: Policy,
+        models: Sequence[Weights],
+        folder: Path,
+        own_score: float,
+    ) -> tuple[Weights, Note]:
+        """Try every candidate; the first of the best wins."""
+        domains = self.journey.order[: number + 1]
+        if number == 0:
+            return models[0], {"share_0": 1.0, "search_score": own_score}
+        count, seed = self.config.continual.fusion.candidates, self.config.run.seed
+        best: tuple[float, Weights, Note] | None = None
+        for shares in merging.candidate_shares(len(models), count, seed):
+            merged, note = by_shares(models, shares)
+            put(policy, merged)
+            found = self.score(policy, domains)
+            if best is None or found > best[0]:
+                best = found, merged, {**note, "search_score": found}
+        assert best is not None
+        return best[1], best[2]

@@ -1,0 +1,156 @@
+"""fusion: after each domain, the models of all domains so far become one.
+
+    average          theta = mean_k theta_k                        (Wortsman et al. 2022)
+    weighted         theta = sum_k s_k theta_k / sum_k s_k         s_k: score of model k on domain k
+    task_arithmetic  theta = base + scale sum_k (theta_k - base)   (Ilharco et al. 2023)
+    fisher           theta_i = sum_k F_k,i theta_k,i / sum_k F_k,i (Matena and Raffel 2022)
+
+The base is the model before the first domain. The merged model is the one that is examined, saved
+and gone on with (`continual.fusion.start=merged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from recollect.canonical import canonical_json, strict_json
+from recollect.continual import merging
+from recollect.continual.examiner import examine
+from recollect.continual.fisher import (
+    Weights,
+    fisher,
+    load_weights,
+    sample_rows,
+    save_weights,
+    trained_weights,
+)
+from recollect.continual.journey import write_whole
+from recollect.continual.methods.sequential import Sequential
+from recollect.models.loading import Policy
+from recollect.train.checkpoint import load_checkpoint
+from recollect.train.parts import policy_from
+
+_NOTE = "fusion.json"
+_FISHER = "fisher.safetensors"
+Note = dict[str, float]
+
+
+class Fusion(Sequential):
+    """Merges by a fixed rule."""
+
+    def starts_from(self, number: int) -> str:
+        """Begin with the merged model, or with the base."""
+        if self.config.continual.fusion.start == "base":
+            return self.config.model.name
+        return super().starts_from(number)
+
+    def finish(self, number: int) -> None:
+        """Merge, once, and save the result as an ordinary model folder."""
+
+        def write(folder: Path) -> None:
+            policy = self.policy_after(number)
+            note: Note = {"own_score": self.score(policy, (self.journey.order[number],))}
+            if self.config.continual.fusion.rule == "fisher":
+                save_weights(folder / _FISHER, ("fisher", self._measure(number, policy)))
+            models = [trained_weights(self.policy_after(k)) for k in range(number)]
+            models.append(trained_weights(policy))
+            merged, more = self.merge(number, policy, models, folder, note["own_score"])
+            put(policy, merged)
+            policy.save(folder)
+            content: Any = {**note, **more}
+            (folder / _NOTE).write_text(canonical_json(content), encoding="utf-8")
+
+        write_whole(self.journey.state(number), write)
+
+    def model(self, number: int) -> str:
+        """The merged model stands for the stage."""
+        return str(self.journey.state(number))
+
+    def summary(self, number: int) -> Mapping[str, float]:
+        """Say what was kept when merging."""
+        content: Any = strict_json((self.journey.state(number) / _NOTE).read_bytes())
+        return {str(name): float(value) for name, value in content.items()}
+
+    def merge(
+        self,
+        number: int,
+        policy: Policy,
+        models: Sequence[Weights],
+        folder: Path,
+        own_score: float,
+    ) -> tuple[Weights, Note]:
+        """Merge by the rule of the configuration; gives the weights and figures to keep.
+
+        `policy` may be used to try weights; `folder` is the state that is being written.
+        """
+        wanted = self.config.continual.fusion
+        if wanted.rule == "fisher":
+            files = [*(self.journey.state(k) for k in range(number)), folder]
+            fishers = [load_weights(file / _FISHER, policy.device)["fisher"] for file in files]
+            return merging.fisher_weighted(models, fishers), {}
+        if wanted.rule == "task_arithmetic":
+            first = self.journey.run(self.journey.stage(0)).load()
+            base = trained_weights(policy_from(first, None))
+
+            def arithmetic(all_of_them: Sequence[Weights]) -> Weights:
+                return merging.task_arithmetic(all_of_them[0], all_of_them[1:], wanted.scale)
+
+            return merged_by([base, *models], arithmetic)
+        shares = [1 / len(models)] * len(models)
+        if wanted.rule == "weighted":
+            earlier = [self.summary(k)["own_score"] for k in range(number)]
+            shares = merging.performance_shares([*earlier, own_score])
+        return by_shares(models, shares)
+
+    def policy_after(self, number: int) -> Policy:
+        """Load the policy that a stage's training ended with, before merging."""
+        stage = self.journey.stage(number)
+        config = self.journey.run(stage).load()
+        return policy_from(config, load_checkpoint(self.journey.checkpoint(stage)))
+
+    def score(self, policy: Policy, domains: Sequence[str]) -> float:
+        """Mean score of a policy on the search tasks of some domains."""
+        wanted, config = self.config.continual.fusion, self.config
+        search = {"split": wanted.search_split, "tasks": wanted.search_tasks, "rows": 1,
+                  "temperature": 0.0}  # fmt: skip
+        config = config.model_copy(update={"eval": config.eval.model_copy(update=search)})
+        found = examine(config, self.environment, policy, "search", domains)
+        policy.model.train()
+        kind = self.config.continual.score
+        means = [each.by_task(kind) for each in found.domains]
+        return sum(sum(each) / len(each) for each in means) / len(means)
+
+    def _measure(self, number: int, policy: Policy) -> Weights:
+        config = self.journey.run(self.journey.stage(number)).load()
+        count = self.config.continual.ewc.fisher_rows
+        rows = sample_rows(config, self.environment, policy, count)
+        return fisher(policy, rows, config.rollout.temperature)
+
+
+def by_shares(models: Sequence[Weights], shares: Sequence[float]) -> tuple[Weights, Note]:
+    """Average with shares."""
+    merged, note = merged_by(models, lambda found: merging.average(found, shares))
+    return merged, {**note, **{f"share_{k}": share for k, share in enumerate(shares)}}
+
+
+def merged_by(
+    models: Sequence[Weights], rule: Callable[[Sequence[Weights]], Weights]
+) -> tuple[Weights, Note]:
+    """Apply a rule to weights as they are, or to the products of low-rank adapters."""
+    if not merging.is_low_rank(models[0]):
+        return rule(models), {}
+    products = [merging.to_products(model) for model in models]
+    merged = rule([product for product, _ in products])
+    weights, lost = merging.from_products(merged, products[0][1], models[0])
+    return weights, {"cut_off": lost}
+
+
+@torch.no_grad()
+def put(policy: Policy, weights: Weights) -> None:
+    """Write weights into a policy."""
+    for name, parameter in policy.trainable():
+        parameter.copy_(weights[name])

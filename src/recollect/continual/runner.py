@@ -1,0 +1,174 @@
+"""Carrying out a continual run: train a domain, examine all of them, go on. Read `travel`.
+
+Whatever interrupts it, `travel` on the same folder goes on where it stood: a stage's training
+resumes from its newest checkpoint, method state included, and what is finished is not repeated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from recollect.canonical import canonical_json
+from recollect.config.loading import load_config
+from recollect.config.schema.config import Config
+from recollect.config.showing import as_yaml
+from recollect.continual.examination import Examination, write_examination
+from recollect.continual.examiner import examine, load_model
+from recollect.continual.journey import BASE, CONFIG, STAGE_MARK, Journey
+from recollect.continual.methods import METHODS
+from recollect.continual.methods.sequential import Sequential
+from recollect.continual.results import write_results
+from recollect.continual.schedule import Stage, domain_order
+from recollect.continual.stage_settings import stage_config
+from recollect.envs.base import Environment
+from recollect.envs.registry import load_environment
+from recollect.errors import BadContinual
+from recollect.models.loading import Policy
+from recollect.telemetry import events
+from recollect.telemetry.events import Sink
+from recollect.train.folder import absolute_model, create_run
+from recollect.train.loop import train
+from recollect.train.session import open_session
+
+
+class Listener(Protocol):
+    """Whoever shows a continual run to a person."""
+
+    def started(self, journey: Journey, policy: Policy) -> None:
+        """The run begins, or goes on; `policy` is the base."""
+
+    def sinks(self, stage: Stage) -> Mapping[str, Sink]:
+        """Who listens to the training of a stage."""
+
+    def stage_started(self, stage: Stage, tasks: int) -> None:
+        """A stage is trained on so many tasks, or goes on."""
+
+    def examining(self, label: str, domain: str, done: int, total: int) -> None:
+        """An examination moves on."""
+
+    def examined(self, journey: Journey, label: str, found: Examination) -> None:
+        """A model was examined, now or before."""
+
+    def finished(self, journey: Journey) -> None:
+        """Everything is done and written."""
+
+
+def create_journey(path: Path, config: Config) -> Journey:
+    """Make the folder of a new continual run; BadContinual where there is one with other settings.
+
+    The same settings again are no mistake: the run is opened, to be gone on with.
+    """
+    config = config.model_copy(
+        update={
+            "model": config.model.model_copy(update={"name": absolute_model(config.model.name)})
+        }
+    )
+    text = as_yaml(config)
+    file = path / CONFIG
+    if file.is_file():
+        if file.read_text(encoding="utf-8") != text:
+            raise BadContinual(
+                f"{path} holds a continual run with other settings",
+                "Choose another folder with run.name, or delete this one.",
+            )
+        return open_journey(path)
+    load_environment(config.environment.name, **config.environment.options)
+    path.mkdir(parents=True, exist_ok=True)
+    draft = path / f".{CONFIG}"
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(file)
+    return open_journey(path)
+
+
+def open_journey(path: Path) -> Journey:
+    """Open the continual run in a folder."""
+    if not (path / CONFIG).is_file():
+        raise BadContinual(
+            f"there is no continual run in {path}", "Start one with: recollect continual CONFIG"
+        )
+    config = load_config(path / CONFIG).config
+    environment = load_environment(config.environment.name, **config.environment.options)
+    return Journey(path, config, domain_order(config, environment))
+
+
+def travel(journey: Journey, listener: Listener) -> int | None:
+    """Train and examine what is not done yet; gives the signal that stopped it, if any."""
+    config = journey.config
+    environment = load_environment(config.environment.name, **config.environment.options)
+    method = METHODS[config.continual.method](journey, environment)
+    base = load_model(config, config.model.name)
+    listener.started(journey, base)
+    _examine(journey, environment, BASE, config.model.name, base, listener)
+    for stage in journey.stages:
+        if stage.kind == "stage":
+            method.begin(stage.number)
+        signal = _train(journey, stage, method, listener)
+        if signal is not None:
+            return signal
+        name = str(journey.checkpoint(stage))
+        if stage.kind == "stage":
+            method.finish(stage.number)
+            name = method.model(stage.number)
+        _examine(journey, environment, stage.label, name, base, listener)
+        write_results(journey, method)
+    listener.finished(journey)
+    return None
+
+
+def _train(journey: Journey, stage: Stage, method: Sequential, listener: Listener) -> int | None:
+    """Train a stage to its end, from wherever it stands."""
+    folder = journey.run(stage)
+    if journey.is_trained(stage):
+        return None
+    if not folder.config.is_file():
+        create_run(folder.path, stage_config(journey, stage, method))
+    # So that nobody trains it outside of its journey, without the method.
+    mark = canonical_json({"journey": os.path.relpath(journey.path, folder.path)})
+    (folder.path / STAGE_MARK).write_text(mark, encoding="utf-8")
+    companion = method.companion(stage.number) if stage.kind == "stage" else None
+    with open_session(folder, listener.sinks(stage), companion) as session:
+        own = [t for t in session.schedule.by_key.values() if t.domain in stage.domains]
+        listener.stage_started(stage, len(own))
+        session.sink.emit(
+            events.RunStarted(
+                session.run,
+                folder.path,
+                stage.steps,
+                session.done,
+                f"{method.config.continual.method} on {', '.join(stage.domains)}",
+                session.config.model_dump(mode="json"),
+            )
+        )
+        outcome = train(session)
+        if outcome.signal is not None:
+            return outcome.signal
+        session.sink.emit(events.RunFinished(outcome.step))
+    return None
+
+
+def _examine(
+    journey: Journey,
+    environment: Environment,
+    label: str,
+    name: str,
+    base: Policy,
+    listener: Listener,
+) -> None:
+    """Examine a model, unless that was done before."""
+    found = journey.examined(label)
+    if found is None:
+        policy = base if label == BASE else load_model(journey.config, name)
+        found = examine(
+            journey.config,
+            environment,
+            policy,
+            label,
+            journey.order,
+            base=base,
+            tell=lambda domain, done, total: listener.examining(label, domain, done, total),
+        )
+        write_examination(journey.examination(label), found)
+    listener.examined(journey, label, found)
