@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from recollect import __version__
 from recollect.cli import compare as comparing
+from recollect.cli import continual as learning
 from recollect.cli import doctor as doctoring
 from recollect.cli import evaluate, runs
 from recollect.cli import plan as planning
@@ -48,6 +49,8 @@ app.command("train", epilog=training.TRAIN_EPILOG)(training.train)
 app.command("resume", epilog=training.RESUME_EPILOG)(training.resume)
 app.command("eval", epilog=evaluate.EPILOG)(evaluate.evaluate)
 app.command("compare", epilog=comparing.EPILOG)(comparing.compare)
+app.command("continual", epilog=learning.EPILOG)(learning.continual)
+app.command("continual-report", epilog=learning.COMPARE_EPILOG)(learning.continual_report)
 app.command("plot", epilog=runs.PLOT_EPILOG)(runs.plot)
 app.command("plan", epilog=planning.EPILOG)(planning.plan)
 app.command("doctor", epilog=doctoring.EPILOG)(doctoring.doctor)

@@ -63,12 +63,12 @@ def train(
         raise typer.BadParameter("--json goes with --dry-run")
     loaded = load_config(config, settings or [])
     if dry_run:
-        _show(loaded, as_json)
+        show_settings(loaded, as_json)
         return
     require_training()
     from recollect.train.folder import create_run
 
-    folder = create_run(_new_folder(loaded), loaded.config)
+    folder = create_run(new_folder(loaded), loaded.config)
     _run(folder, progress, verbose, log_interval)
 
 
@@ -81,7 +81,7 @@ def resume(
     verbose: VerboseOption = False,
     log_interval: IntervalOption = None,
 ) -> None:
-    """Go on with a run that was interrupted or killed.
+    """Go on with a run, or a continual run, that was interrupted or killed.
 
     It continues from its newest whole checkpoint; steps after that are computed again, with the
     same result bit for bit on a CPU.
@@ -89,8 +89,18 @@ def resume(
     require_training()
     from recollect.train.folder import RunFolder
 
+    if run is not None and (run / "continual.yaml").is_file():
+        _resume_journey(run, progress, verbose, log_interval)
+        return
     folder = RunFolder(run) if run is not None else _newest_unfinished(runs)
     _run(folder, progress, verbose, log_interval)
+
+
+def _resume_journey(path: Path, progress: bool, verbose: bool, log_interval: int | None) -> None:
+    from recollect.cli.continual import run_journey
+    from recollect.continual.runner import open_journey
+
+    run_journey(open_journey(path), progress, verbose, log_interval or 10)
 
 
 def require_training() -> None:
@@ -104,12 +114,17 @@ def require_training() -> None:
 
 
 def _run(folder: RunFolder, progress: bool, verbose: bool, log_interval: int | None) -> None:
+    from recollect.errors import BadContinual
     from recollect.telemetry import events
     from recollect.train.interrupts import StoppedAtOnce
     from recollect.train.loop import train as run_loop
     from recollect.train.session import open_session
     from recollect.train.summary import summarise
 
+    if (folder.path / "stage.json").is_file():
+        journey = (folder.path / ".." / "..").resolve()
+        what = f"{folder.path} is a stage of a continual run, which trains it with its method"
+        raise BadContinual(what, f"Go on with: recollect resume {shlex.quote(str(journey))}")
     config = folder.load()
     sinks = _sinks(folder.path, config, progress, verbose, log_interval)
     with open_session(folder, sinks) as session:
@@ -160,7 +175,8 @@ def _sinks(
     return {"screen": screen, **{name: open_tracker(name, place) for name in settings.sinks}}
 
 
-def _show(loaded: LoadedConfig, as_json: bool) -> None:
+def show_settings(loaded: LoadedConfig, as_json: bool) -> None:
+    """Print every setting and where it comes from."""
     from recollect.config.showing import resolved_lines
 
     if as_json:
@@ -170,7 +186,7 @@ def _show(loaded: LoadedConfig, as_json: bool) -> None:
         say(line)
 
 
-def _new_folder(loaded: LoadedConfig) -> Path:
+def new_folder(loaded: LoadedConfig) -> Path:
     """Name the run's folder: as configured, or after its configuration with the next number."""
     root = Path(loaded.config.run.folder)
     if loaded.config.run.name:

@@ -5,7 +5,7 @@
     states/00/                   what the method keeps after a stage, such as a merged model
     starts/01/                   a model that the method prepared for a stage to begin with
     examinations/base.json       one file for each model that was examined
-    metrics.json, report.html    the results
+    metrics.json, *.png          the results
 
 Every product is written under a hidden name and renamed: it is there as a whole or not at all, so
 whoever is killed goes on with the first that is missing.

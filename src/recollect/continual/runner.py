@@ -7,7 +7,7 @@ resumes from its newest checkpoint, method state included, and what is finished 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -94,8 +94,15 @@ def open_journey(path: Path) -> Journey:
     return Journey(path, config, domain_order(config, environment))
 
 
-def travel(journey: Journey, listener: Listener) -> int | None:
-    """Train and examine what is not done yet; gives the signal that stopped it, if any."""
+def travel(
+    journey: Journey,
+    listener: Listener,
+    picture: Callable[[Journey], object] = lambda journey: None,
+) -> int | None:
+    """Train and examine what is not done yet; gives the signal that stopped it, if any.
+
+    `picture` is given the finished run, to draw it.
+    """
     config = journey.config
     environment = load_environment(config.environment.name, **config.environment.options)
     method = METHODS[config.continual.method](journey, environment)
@@ -114,6 +121,7 @@ def travel(journey: Journey, listener: Listener) -> int | None:
             name = method.model(stage.number)
         _examine(journey, environment, stage.label, name, base, listener)
         write_results(journey, method)
+    picture(journey)
     listener.finished(journey)
     return None
 

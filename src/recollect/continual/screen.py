@@ -219,6 +219,5 @@ class Screen:
             spread = f"  [{interval.low:.4f}, {interval.high:.4f}]" if known else ""
             lines.append(f"  final_{name}: {formats.measure_text(value)}{spread}")
         self._output.say([*lines, "", *formats.matrix_lines(matrix), ""])
-        files = [FILE, *(f.name for f in sorted(journey.path.glob("*.png"))), "report.html"]
-        shown = [str(journey.path / name) for name in files if (journey.path / name).is_file()]
-        self._output.say(shown)
+        pictures = sorted(journey.path.glob("*.png"))
+        self._output.say([str(file) for file in (journey.path / FILE, *pictures)])

@@ -1,0 +1,138 @@
+"""`recollect continual`: learning one domain after another, and what is kept of them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.output import remark, say, write_json
+from recollect.cli.store_option import JsonOption, examples
+from recollect.cli.train import new_folder, require_training, show_settings
+
+if TYPE_CHECKING:
+    from recollect.config.schema.config import Config
+    from recollect.continual.journey import Journey
+    from recollect.continual.schedule import Stage
+    from recollect.telemetry.events import Sink
+
+EPILOG = examples(
+    "recollect continual domains",
+    "recollect continual domains continual.method=replay run.steps=30",
+    "recollect continual mine.yaml continual.task_order=[retail,airline] --verbose",
+)
+COMPARE_EPILOG = examples(
+    "recollect continual-report runs/sequential-1 runs/replay-1",
+    "recollect continual-report runs/*-1 --out compare/methods",
+)
+
+
+def continual(
+    config: Annotated[str, typer.Argument(help="A preset's name or a YAML file.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="key=value settings, such as continual.method=ewc.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every setting and its source; start nothing.")
+    ] = False,
+    progress: Annotated[
+        bool,
+        typer.Option(
+            "--use-progress-bar/--no-use-progress-bar",
+            "--use_progress_bar/--no-use_progress_bar",
+            help="A bar, or one line every few steps.",
+        ),
+    ] = True,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show every metric.")] = False,
+    log_interval: Annotated[
+        int, typer.Option("--log-interval", "--log_interval", min=1, help="Steps between lines.")
+    ] = 10,
+) -> None:
+    """Train one agent on a sequence of domains and measure what it kept, lost and transferred.
+
+    All domains are examined at every stage, seen or not, and so is the untouched base. The folder
+    holds a run for each stage, metrics.json and plots. Interrupt whenever you like:
+    `recollect resume FOLDER` goes on, in the middle of a domain if need be.
+    Exit codes: 0 finished, 2 error, 3 diverged, 130 or 143 interrupted.
+    """
+    from recollect.config.loading import load_config
+
+    loaded = load_config(config, settings or [])
+    if dry_run:
+        show_settings(loaded, False)
+        return
+    require_training()
+    from recollect.continual.runner import create_journey
+
+    journey = create_journey(new_folder(loaded), loaded.config)
+    run_journey(journey, progress, verbose, log_interval)
+
+
+def run_journey(journey: Journey, progress: bool, verbose: bool, log_interval: int) -> None:
+    """Carry out what is left of a continual run, and show it."""
+    from recollect.continual.plots import draw_journey
+    from recollect.continual.runner import travel
+    from recollect.continual.screen import Screen, Style
+    from recollect.train.interrupts import StoppedAtOnce
+
+    def trackers(stage: Stage) -> Mapping[str, Sink]:
+        return _trackers(journey.path / "stages" / stage.name, journey.config)
+
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    style = Style(progress and journey.config.telemetry.progress, log_interval, verbose)
+    screen = Screen(sys.stdout, style, world_size=world_size, trackers=trackers)
+    try:
+        number = travel(journey, screen, draw_journey if _can_draw() else lambda finished: None)
+    except StoppedAtOnce as stop:
+        number = stop.signal
+    if number is not None:
+        say(f"[STOP] stopped by {signal.Signals(number).name}; what was done is saved")
+        say(f"  recollect resume {shlex.quote(str(journey.path))}")
+        raise typer.Exit(128 + number)
+
+
+def _can_draw() -> bool:
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is not None:
+        return True
+    remark("There are no plots without matplotlib: pip install 'recollect[plot]'")
+    return False
+
+
+def continual_report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of continual runs.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where report.html and its plots go.")
+    ] = Path("continual-report"),
+    as_json: JsonOption = False,
+) -> None:
+    """Compare methods: runs of the same order, over their seeds, with intervals.
+
+    Writes OUT/report.html and plots: the score matrix of each method, curves by domain, forgetting
+    by method.
+    """
+    from recollect.compare.methods import compare_methods, comparison_document
+    from recollect.compare.methods_report import write_comparison
+
+    found = compare_methods(runs)
+    if as_json:
+        write_json(comparison_document(found))
+        return
+    for line in found.lines():
+        say(line)
+    for file in write_comparison(found, out):
+        say(str(file))
+
+
+def _trackers(folder: Path, config: Config) -> Mapping[str, Sink]:
+    from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
+
+    place = TrackerSettings(folder, config.telemetry.project)
+    return {name: open_tracker(name, place) for name in config.telemetry.sinks}

@@ -1,0 +1,176 @@
+"""Continual methods beside each other: the measures of their runs, over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from recollect.canonical import Json
+from recollect.compare.statistics import Estimate, difference
+from recollect.continual.journey import Journey
+from recollect.continual.matrix import ScoreMatrix, Undefined
+from recollect.continual.runner import open_journey
+from recollect.continual.transfer import MEASURES
+from recollect.errors import BadComparison
+
+BASELINE = "sequential"
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRuns:
+    """The runs of one method, by seed. `measures` hold one value for each run, None = undefined."""
+
+    name: str
+    seeds: tuple[int, ...]
+    matrices: tuple[ScoreMatrix, ...]
+    measures: dict[str, tuple[float | None, ...]]
+    divergence: tuple[float | None, ...]  # KL to the base after the last stage, mean over domains
+
+    def estimate(self, name: str) -> Estimate | None:
+        """Mean of a measure over the seeds, with its interval; None where a run lacks it."""
+        return _estimate(self.measures[name], f"{self.name} {name}")
+
+    def mean_matrix(self) -> ScoreMatrix:
+        """The mean of the runs' matrices."""
+        first = self.matrices[0]
+
+        def mean(rows: Sequence[Sequence[float | None] | None]) -> tuple[float | None, ...] | None:
+            if any(row is None or None in row for row in rows):
+                return None
+            return tuple(map(float, np.mean(np.array(rows, dtype=float), axis=0)))
+
+        stages = [mean([m.stages[t] for m in self.matrices]) for t in range(len(first.stages))]
+        return ScoreMatrix(
+            first.domains,
+            tuple(row or (None,) * len(first.domains) for row in stages),
+            mean([m.base for m in self.matrices]),
+            mean([m.single for m in self.matrices]),
+            mean([m.joint for m in self.matrices]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MethodComparison:
+    """Several methods on the same order of domains, the baseline first where there is one."""
+
+    domains: tuple[str, ...]
+    methods: tuple[MethodRuns, ...]
+
+    def against(self, method: MethodRuns, name: str) -> Estimate | None:
+        """A measure of a method minus the baseline's, over the seeds that both have."""
+        base = next((m for m in self.methods if m.name == BASELINE), None)
+        if base is None or method is base:
+            return None
+        mine = dict(zip(method.seeds, method.measures[name], strict=True))
+        theirs = dict(zip(base.seeds, base.measures[name], strict=True))
+        pairs = [(mine[s], theirs[s]) for s in mine if s in theirs]
+        if not pairs or any(None in pair for pair in pairs):
+            return None
+        first, second = ([float(p[side] or 0.0) for p in pairs] for side in (0, 1))
+        return difference(first, second, f"{method.name} {name} against {BASELINE}")
+
+    def lines(self) -> list[str]:
+        """Write one row for each method, its measures as mean [interval]."""
+        titles = ["method", "seeds", *MEASURES, "KL to base"]
+        rows = [titles]
+        for method in self.methods:
+            known = [_text(method.estimate(name)) for name in MEASURES]
+            drift = _text(_estimate(method.divergence, f"{method.name} kl"))
+            rows.append([method.name, str(len(method.seeds)), *known, drift])
+        widths = [max(len(row[place]) for row in rows) for place in range(len(titles))]
+        return [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+
+
+def compare_methods(paths: Sequence[Path]) -> MethodComparison:
+    """Read finished continual runs; BadComparison where they cannot stand beside each other."""
+    journeys = [open_journey(path) for path in paths]
+    for journey in journeys:
+        if not journey.finished:
+            raise BadComparison(
+                f"{journey.path} is not finished",
+                f"Go on with it first: recollect resume {journey.path}",
+            )
+        if (journey.order, _examined_on(journey)) != (journeys[0].order, _examined_on(journeys[0])):
+            raise BadComparison(
+                f"{journey.path} and {journeys[0].path} differ in their domains or tasks",
+                "Compare runs with the same continual.task_order and eval settings.",
+            )
+    groups: dict[str, list[Journey]] = {}
+    for journey in journeys:
+        groups.setdefault(journey.config.continual.method, []).append(journey)
+    names = sorted(groups, key=lambda name: name != BASELINE)
+    return MethodComparison(journeys[0].order, tuple(_runs(name, groups[name]) for name in names))
+
+
+def comparison_document(found: MethodComparison) -> dict[str, Json]:
+    """Spell a comparison as JSON."""
+    methods: dict[str, Json] = {}
+    for method in found.methods:
+        measures: dict[str, Json] = {}
+        for name, values in method.measures.items():
+            measures[name] = {
+                "by_seed": list(values),
+                **_plain(method.estimate(name)),
+                f"minus_{BASELINE}": _plain(found.against(method, name)),
+            }
+        mean = method.mean_matrix()
+        matrix: dict[str, Json] = {"stages": [list(row) for row in mean.stages]}
+        for row in ("base", "single", "joint"):
+            values_of = getattr(mean, row)
+            matrix[row] = None if values_of is None else list(values_of)
+        methods[method.name] = {
+            "seeds": list(method.seeds),
+            "matrix": matrix,
+            "measures": measures,
+            "kl_to_base": list(method.divergence),
+        }
+    return {"domains": list(found.domains), "methods": methods}
+
+
+def _runs(name: str, journeys: Sequence[Journey]) -> MethodRuns:
+    ordered = sorted(journeys, key=lambda journey: journey.config.run.seed)
+    matrices = tuple(journey.matrix() for journey in ordered)
+    measures: dict[str, tuple[float | None, ...]] = {}
+    for measure, function in MEASURES.items():
+        values = [function(matrix) for matrix in matrices]
+        measures[measure] = tuple(None if isinstance(v, Undefined) else v for v in values)
+    seeds = tuple(journey.config.run.seed for journey in ordered)
+    return MethodRuns(name, seeds, matrices, measures, tuple(map(_drift, ordered)))
+
+
+def _drift(journey: Journey) -> float | None:
+    last = journey.examined(str(len(journey.order) - 1))
+    known = [each.kl for each in last.domains if each.kl is not None] if last else []
+    return sum(known) / len(known) if known else None
+
+
+def _examined_on(journey: Journey) -> tuple[object, ...]:
+    wanted = journey.config.eval
+    return wanted.split, wanted.tasks, wanted.rows, wanted.temperature
+
+
+def _estimate(values: Sequence[float | None], name: str) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return difference(known, [0.0] * len(known), name)
+
+
+def _text(found: Estimate | None) -> str:
+    if found is None or found.point is None:
+        return "n/a"
+    if found.low is None or found.high is None:
+        return f"{found.point:.3f}"
+    return f"{found.point:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _plain(found: Estimate | None) -> dict[str, Json]:
+    if found is None:
+        return {"mean": None, "low": None, "high": None}
+    return {"mean": found.point, "low": found.low, "high": found.high}

@@ -1,0 +1,117 @@
+"""The report that compares continual methods: one HTML page and its pictures."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.compare.look import STYLE
+from recollect.compare.methods import BASELINE, MethodComparison, MethodRuns, comparison_document
+from recollect.compare.statistics import Estimate
+from recollect.continual.plots import FORGETTING, draw_bars, draw_matrix
+from recollect.continual.transfer import MEASURES
+
+_WORDS = {
+    "average_performance": "mean score over all domains at the end",
+    "average_incremental": "the same, mean over stages",
+    "learning_accuracy": "score on a domain right after it was trained",
+    "backward_transfer": "change of earlier domains since then; below 0 is loss",
+    "forgetting": "loss since a domain's best score",
+    "forward_transfer": "gain on a domain before its turn, against the base",
+    "intransigence": "joint training minus learning accuracy",
+    "single_gap": "learning accuracy minus training alone",
+}
+
+
+def write_comparison(found: MethodComparison, folder: Path) -> list[Path]:
+    """Write report.html, comparison.json and the pictures; gives their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    for method in found.methods:
+        file = folder / f"matrix-{method.name}.png"
+        draw_matrix(method.mean_matrix(), file, method.name)
+        pictures.append(file)
+    bars = {}
+    for method in found.methods:
+        estimate = method.estimate("forgetting")
+        if estimate is not None and estimate.point is not None:
+            low = estimate.point if estimate.low is None else estimate.low
+            high = estimate.point if estimate.high is None else estimate.high
+            bars[method.name] = (estimate.point, low, high)
+    if bars:
+        draw_bars(bars, folder / FORGETTING, "Forgetting by method")
+        pictures.insert(0, folder / FORGETTING)
+    data = folder / "comparison.json"
+    text = json.dumps(comparison_document(found), indent=1, allow_nan=False)
+    data.write_text(text + "\n", encoding="utf-8")
+    page = folder / "report.html"
+    page.write_text(report_page(found, pictures), encoding="utf-8")
+    return [page, data, *pictures]
+
+
+def report_page(found: MethodComparison, pictures: Sequence[Path]) -> str:
+    """Write the page: what each method kept, beside sequential training."""
+    order = " → ".join(map(html.escape, found.domains))
+    figures = "".join(
+        f'<figure><img src="{html.escape(file.name)}" alt="{html.escape(file.stem)}" '
+        'style="max-width:100%"></figure>'
+        for file in pictures
+    )
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Continual methods</title><style>{STYLE}</style><main>"
+        f"<h1>Continual methods</h1><p class='soft'>Domains in order: {order}. Means over seeds "
+        "with 95 % intervals; n/a where a run could not measure it.</p>"
+        f"<h2>What was reached and kept</h2>{_table(found)}"
+        f"<h2>Against {BASELINE}</h2>{_against(found)}"
+        f"<h2>Pictures</h2><div class='charts'>{figures}</div>"
+        f"<h2>What the columns mean</h2>{_words()}</main></html>\n"
+    )
+
+
+def _table(found: MethodComparison) -> str:
+    rows = [
+        [method.name, *(_cell(method.estimate(name)) for name in MEASURES)]
+        for method in found.methods
+    ]
+    return _html_table(["method", *MEASURES], rows)
+
+
+def _against(found: MethodComparison) -> str:
+    others = [method for method in found.methods if method.name != BASELINE]
+    rows = [_differences(found, method) for method in others]
+    if not rows or len(others) == len(found.methods):
+        return f"<p>There is no {BASELINE} run to compare with.</p>"
+    return _html_table(["method", *MEASURES], rows)
+
+
+def _differences(found: MethodComparison, method: MethodRuns) -> list[str]:
+    return [method.name, *(_cell(found.against(method, name), "+") for name in MEASURES)]
+
+
+def _cell(estimate: Estimate | None, sign: str = "") -> str:
+    if estimate is None or estimate.point is None:
+        return "n/a"
+    text = f"{estimate.point:{sign}.3f}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
+
+
+def _html_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(title.replace('_', ' '))}</th>" for title in titles)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def _words() -> str:
+    items = "".join(
+        f"<li><b>{html.escape(name.replace('_', ' '))}</b>: {html.escape(text)}</li>"
+        for name, text in _WORDS.items()
+    )
+    return f"<ul>{items}</ul>"
