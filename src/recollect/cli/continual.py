@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
@@ -84,9 +83,8 @@ def run_journey(journey: Journey, progress: bool, verbose: bool, log_interval: i
     def trackers(stage: Stage) -> Mapping[str, Sink]:
         return _trackers(journey.path / "stages" / stage.name, journey.config)
 
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
     style = Style(progress and journey.config.telemetry.progress, log_interval, verbose)
-    screen = Screen(sys.stdout, style, world_size=world_size, trackers=trackers)
+    screen = Screen(sys.stdout, style, trackers=trackers)
     try:
         number = travel(journey, screen, draw_journey if _can_draw() else lambda finished: None)
     except StoppedAtOnce as stop:

@@ -136,13 +136,11 @@ class Screen:
         stream: TextIO,
         style: Style,
         *,
-        world_size: int = 1,
         trackers: Callable[[Stage], Mapping[str, Sink]] = lambda stage: {},
         clock: Clock = time.monotonic,
     ) -> None:
         self._output = Output(stream)
         self._style = style
-        self._world_size = world_size
         self._trackers = trackers
         self._clock = clock
 
@@ -154,8 +152,6 @@ class Screen:
         if config.algo.kl_coef:
             say(["Creating reference model for KL divergence..."])
         say([f"Model loaded on {policy.device}"])
-        if self._world_size > 1:
-            say([f"Wrapped model with DDP (world_size={self._world_size})"])
         total = sum(p.numel() for p in policy.model.parameters())
         rank = config.model.lora.rank
         trained = f"adapters of rank {rank}" if rank else f"{total:,}"

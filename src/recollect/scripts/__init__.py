@@ -1,0 +1,1 @@
+"""Commands under the names that other projects gave them."""

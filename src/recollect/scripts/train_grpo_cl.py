@@ -1,0 +1,114 @@
+"""Seed 001's command: `python -m recollect.scripts.train_grpo_cl`, alone or under torchrun.
+
+All of its flags are understood, in both spellings; what they mean here is in docs/continual.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from recollect.cli.continual import run_journey
+from recollect.cli.failure import failures_reported
+from recollect.cli.output import remark, say
+from recollect.cli.train import require_training
+from recollect.scripts.flags import parser, settings_of
+
+_CONFIG = "continual.yaml"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives its exit code."""
+    flags = parser().parse_args(arguments)
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if rank:
+        return 0  # one process does the work; the batch is as large as all of them would make it
+    try:
+        with failures_reported():
+            _run(flags, world_size)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
+
+
+def _run(flags: argparse.Namespace, world_size: int) -> None:
+    _check(flags)
+    _remark(flags, world_size)
+    require_training()
+    from recollect.config.loading import load_config
+    from recollect.continual.runner import create_journey, open_journey
+
+    if flags.resume_from is not None:
+        journey = open_journey(_folder_of(flags.resume_from))
+    else:
+        loaded = load_config("domains", settings_of(flags, world_size))
+        journey = create_journey(flags.log_dir, loaded.config)
+    run_journey(journey, flags.use_progress_bar, flags.verbose, flags.log_interval)
+    if flags.save_trajectory_logs:
+        _write_logs(journey.path, flags.trajectory_log_interval)
+    say("Training completed successfully!")
+
+
+def _check(flags: argparse.Namespace) -> None:
+    from recollect.errors import BadContinual
+
+    if flags.gamma != 1.0:
+        raise BadContinual(f"--gamma {flags.gamma} cannot be had", "GRPO does not discount: use 1.")
+    if not 0 < flags.train_split < 1:
+        raise BadContinual(
+            f"--train_split {flags.train_split} leaves nothing on one side",
+            "Give a share between 0 and 1, such as 0.8.",
+        )
+    if min(flags.batch_size_per_gpu, flags.gradient_accumulation_steps) < 1:
+        raise BadContinual(
+            "--batch_size_per_gpu and --gradient_accumulation_steps must be at least 1",
+            "Give whole numbers from 1.",
+        )
+
+
+def _remark(flags: argparse.Namespace, world_size: int) -> None:
+    """Say which flags cannot do here what their names promise."""
+    if world_size > 1:
+        remark(f"{world_size} processes were started; this one does the work of all of them")
+    if flags.environment.startswith("desk") and (flags.user_model or flags.use_local_user_model):
+        remark("users of the desk are scripted: --user_model and its kin change nothing")
+    if flags.verbose and flags.use_flash_attention:
+        remark("attention is packed and computed by recollect; --use_flash_attention adds nothing")
+
+
+def _folder_of(path: Path) -> Path:
+    """Find the continual run that a path lies in: its folder, or a checkpoint below it."""
+    for folder in (path, *path.resolve().parents):
+        if (folder / _CONFIG).is_file():
+            return folder
+    return path
+
+
+def _write_logs(folder: Path, interval: int) -> None:
+    """Export the conversations of every interval-th step, as JSON lines of messages."""
+    from recollect.store import open_reader
+    from recollect.store.exporting import export_file
+    from recollect.store.records import Query
+    from recollect.types import RunId
+
+    target = folder / "trajectory_logs"
+    target.mkdir(exist_ok=True)
+    for stage in sorted((folder / "stages").iterdir()):
+        file = target / f"{stage.name}.jsonl"
+        with open_reader(stage / "store.db") as reader, file.open("wb") as sink:
+            steps = {row[0] for row in reader.sql("SELECT DISTINCT step FROM groups", 10**9)[1]}
+            for step in sorted(int(str(step)) for step in steps):
+                if step % interval == 0:
+                    query = Query(run=RunId(stage.name), min_step=step, max_step=step)
+                    export_file(
+                        reader, None, format="messages", query=query, stream=sink, tokens=False
+                    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
