@@ -16,7 +16,12 @@ from recollect.continual.runner import open_journey
 from recollect.continual.transfer import MEASURES
 from recollect.errors import BadComparison
 
-BASELINE = "sequential"
+BASELINE, IMITATION = "sequential", "sft"
+
+
+def baseline_of(name: str) -> str:
+    """What a method is compared with: the same learning without any protection."""
+    return IMITATION if name.startswith(f"{IMITATION}+") else BASELINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,9 @@ class MethodComparison:
     methods: tuple[MethodRuns, ...]
 
     def against(self, method: MethodRuns, name: str) -> Estimate | None:
-        """A measure of a method minus the baseline's, over the seeds that both have."""
-        base = next((m for m in self.methods if m.name == BASELINE), None)
+        """A measure of a method minus its baseline's, over the seeds that both have."""
+        name_of_base = baseline_of(method.name)
+        base = next((m for m in self.methods if m.name == name_of_base), None)
         if base is None or method is base:
             return None
         mine = dict(zip(method.seeds, method.measures[name], strict=True))
@@ -70,7 +76,7 @@ class MethodComparison:
         if not pairs or any(None in pair for pair in pairs):
             return None
         first, second = ([float(p[side] or 0.0) for p in pairs] for side in (0, 1))
-        return difference(first, second, f"{method.name} {name} against {BASELINE}")
+        return difference(first, second, f"{method.name} {name} against {base.name}")
 
     def lines(self) -> list[str]:
         """Write one row for each method, its measures as mean [interval]."""
@@ -103,7 +109,14 @@ def compare_methods(paths: Sequence[Path]) -> MethodComparison:
             )
     groups: dict[str, list[Journey]] = {}
     for journey in journeys:
-        groups.setdefault(journey.config.continual.method, []).append(journey)
+        groups.setdefault(journey.title, []).append(journey)
+    for name, found in groups.items():
+        seeds = [journey.config.run.seed for journey in found]
+        if len(set(seeds)) < len(seeds):
+            raise BadComparison(
+                f"two runs of {name} have the same seed",
+                "Give one run for each method and seed; other settings cannot be told apart.",
+            )
     names = sorted(groups, key=lambda name: name != BASELINE)
     return MethodComparison(journeys[0].order, tuple(_runs(name, groups[name]) for name in names))
 
@@ -117,7 +130,7 @@ def comparison_document(found: MethodComparison) -> dict[str, Json]:
             measures[name] = {
                 "by_seed": list(values),
                 **_plain(method.estimate(name)),
-                f"minus_{BASELINE}": _plain(found.against(method, name)),
+                f"minus_{baseline_of(method.name)}": _plain(found.against(method, name)),
             }
         mean = method.mean_matrix()
         matrix: dict[str, Json] = {"stages": [list(row) for row in mean.stages]}

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.compare.look import STYLE
-from recollect.compare.methods import BASELINE, MethodComparison, MethodRuns, comparison_document
+from recollect.compare.methods import (
+    BASELINE,
+    IMITATION,
+    MethodComparison,
+    MethodRuns,
+    comparison_document,
+)
 from recollect.compare.statistics import Estimate
 from recollect.continual.plots import FORGETTING, draw_bars, draw_matrix
 from recollect.continual.transfer import MEASURES
@@ -66,7 +72,7 @@ def report_page(found: MethodComparison, pictures: Sequence[Path]) -> str:
         f"<h1>Continual methods</h1><p class='soft'>Domains in order: {order}. Means over seeds "
         "with 95 % intervals; n/a where a run could not measure it.</p>"
         f"<h2>What was reached and kept</h2>{_table(found)}"
-        f"<h2>Against {BASELINE}</h2>{_against(found)}"
+        f"<h2>Against {BASELINE}, or {IMITATION} where that is protected</h2>{_against(found)}"
         f"<h2>Pictures</h2><div class='charts'>{figures}</div>"
         f"<h2>What the columns mean</h2>{_words()}</main></html>\n"
     )

@@ -41,6 +41,16 @@ class Journey:
     order: tuple[str, ...]
 
     @property
+    def title(self) -> str:
+        """What the run is called beside others: its method, after sft+ where it imitates."""
+        method: str = self.config.continual.method
+        if "replay" in method and self.config.continual.replay.kind == "trajectories":
+            method += "-trajectories"
+        if not self.config.continual.imitate or method == "sft":
+            return method
+        return "sft" if method == "sequential" else f"sft+{method}"
+
+    @property
     def stages(self) -> list[Stage]:
         """Everything that is trained, in order."""
         return stages_of(self.config, self.order)

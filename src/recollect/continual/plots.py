@@ -24,7 +24,7 @@ _NAMELESS: dict[str, None] = {"Software": None}
 def draw_journey(journey: Journey) -> list[Path]:
     """Draw a run into its own folder."""
     files = [journey.path / MATRIX, journey.path / CURVES]
-    draw_matrix(journey.matrix(), files[0], journey.config.continual.method)
+    draw_matrix(journey.matrix(), files[0], journey.title)
     _draw_curves(journey, files[1])
     return files
 

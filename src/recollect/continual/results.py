@@ -46,7 +46,7 @@ def write_results(journey: Journey, method: Sequential) -> Path:
 def document(journey: Journey, method: Sequential) -> dict[str, Json]:
     """Gather everything that is known."""
     found: dict[str, Json] = {
-        "method": journey.config.continual.method,
+        "method": journey.title,
         "task_order": list(journey.order),
         "seed": journey.config.run.seed,
         "score": journey.config.continual.score,

@@ -17,12 +17,14 @@ from recollect.config.schema.config import Config
 from recollect.config.showing import as_yaml
 from recollect.continual.examination import Examination, write_examination
 from recollect.continual.examiner import examine, load_model
+from recollect.continual.imitation import Imitation, imitates
 from recollect.continual.journey import BASE, CONFIG, STAGE_MARK, Journey
 from recollect.continual.methods import METHODS
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.results import write_results
 from recollect.continual.schedule import Stage, domain_order
 from recollect.continual.stage_settings import stage_config
+from recollect.continual.together import together
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
 from recollect.errors import BadContinual
@@ -136,7 +138,9 @@ def _train(journey: Journey, stage: Stage, method: Sequential, listener: Listene
     # So that nobody trains it outside of its journey, without the method.
     mark = canonical_json({"journey": os.path.relpath(journey.path, folder.path)})
     (folder.path / STAGE_MARK).write_text(mark, encoding="utf-8")
-    companion = method.companion(stage.number) if stage.kind == "stage" else None
+    teacher = Imitation() if imitates(journey.config) else None
+    helper = method.companion(stage.number) if stage.kind == "stage" else None
+    companion = together([teacher, helper])
     with open_session(folder, listener.sinks(stage), companion) as session:
         own = [t for t in session.schedule.by_key.values() if t.domain in stage.domains]
         listener.stage_started(stage, len(own))

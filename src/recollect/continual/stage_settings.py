@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.config.schema.config import Config
+from recollect.continual.imitation import imitates, imitation_settings
 from recollect.continual.journey import Journey
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.schedule import Stage
@@ -14,6 +15,8 @@ def stage_config(journey: Journey, stage: Stage, method: Sequential) -> Config:
     ours = stage.kind == "stage"
     name = method.starts_from(stage.number) if ours else journey.config.model.name
     config = _plain(journey.config, stage, name)
+    if imitates(config):
+        config = imitation_settings(config)
     return method.settings(stage.number, config) if ours else config
 
 

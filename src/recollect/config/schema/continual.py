@@ -207,6 +207,11 @@ class ContinualSettings(Section):
         "dynamic_expansion add adapters; fusion and adaptive_fusion merge models; sft imitates "
         "gold attempts instead of learning from rewards.",
     )
+    imitate: bool = Field(
+        default=False,
+        description="Learn from gold attempts instead of rewards, with whatever method: "
+        "supervised training, which forgets more. The environment must know them.",
+    )
     references: References = Field(
         default=(),
         description="Other models to train and examine: joint = all domains at once, with all "
