@@ -1,0 +1,136 @@
+"""Seed 001's command: its flags, its scripts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.config.loading import load_config
+from recollect.scripts.flags import parser, settings_of
+from recollect.scripts.train_grpo_cl import main
+
+ROOT = Path(__file__).parents[2]
+# The seed's two torchrun commands, after the module's name.
+BASIC = """--model_name_or_path Qwen/Qwen2.5-3B-Instruct --model_dtype bfloat16
+    --batch_size_per_gpu 4 --num_steps_per_task 100 --cl_algorithm replay --use_progress_bar
+    --log_interval 10"""
+DEBUG = """--model_name_or_path Qwen/Qwen2.5-3B-Instruct --verbose --no-use_progress_bar
+    --log_interval 1"""
+ALL = """model_name_or_path model_dtype temperature max_new_tokens num_samples_per_prompt kl_coef
+    gamma
+    batch_size_per_gpu gradient_accumulation_steps num_steps_per_task learning_rate warmup_steps
+    max_grad_norm cl_algorithm replay_buffer_size replay_ratio task_order max_tasks_per_domain
+    train_split log_dir save_interval eval_interval wandb_project use_flash_attention
+    gradient_checkpointing resume_from user_model use_local_user_model user_model_temperature
+    verbose log_interval use_progress_bar save_trajectory_logs trajectory_log_interval"""
+
+
+def config_of(text: str, world_size: int = 1):  # type: ignore[no-untyped-def]
+    flags = parser().parse_args(text.split())
+    return load_config("domains", settings_of(flags, world_size)).config
+
+
+def test_the_seeds_commands_are_understood() -> None:
+    config = config_of(BASIC, world_size=4)
+    assert config.model.name == "Qwen/Qwen2.5-3B-Instruct"
+    assert config.continual.method == "replay"
+    assert (config.run.steps, config.rollout.tasks_per_step, config.train.minibatches) == (
+        100,
+        16,
+        2,
+    )
+    assert (config.rollout.rows_per_task, config.algo.kl_coef) == (4, 0.1)
+    assert config.train.learning_rate == 1e-6
+    assert config.eval.every == 5
+    flags = parser().parse_args(DEBUG.split())
+    assert flags.verbose
+    assert not flags.use_progress_bar
+    assert flags.log_interval == 1
+
+
+def test_every_flag_is_there_in_both_spellings() -> None:
+    made = parser()
+    known = {option for action in made._actions for option in action.option_strings}
+    assert {f"--{name}" for name in ALL.split()} <= known
+    for off in ("no_flash_attention", "no_gradient_checkpointing", "no_local_user_model",
+                "no_progress_bar", "no_trajectory_logs", "no_use_progress_bar"):  # fmt: skip
+        assert f"--{off}" in known
+    flags = made.parse_args(["--log-interval=3", "--task-order", "retail", "airline"])
+    assert (flags.log_interval, flags.task_order) == (3, ["retail", "airline"])
+
+
+def test_tasks_are_divided_as_the_seed_divides_them() -> None:
+    config = config_of("--max_tasks_per_domain 3 --batch_size_per_gpu 2")
+    assert (config.environment.tasks, config.eval.tasks) == (2, 1)
+
+
+def test_settings_of_ours_win() -> None:
+    config = config_of("--num_steps_per_task 5 run.steps=7")
+    assert config.run.steps == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [("--gamma 0.9", "discount"), ("--train_split 1.5", "0 and 1"), ("--task_order moon", "moon")],
+)
+def test_what_cannot_be_had_is_refused(
+    given: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*given.split(), "--log_dir", str(tmp_path / "r")]) == 2
+    assert word in capsys.readouterr().err
+
+
+def test_other_ranks_leave_the_work_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["--log_dir", "/nowhere/at/all"]) == 0
+
+
+@pytest.mark.parametrize(
+    "script", sorted((ROOT / "scripts").glob("run_*.sh")), ids=lambda p: p.name
+)
+def test_scripts_call_the_command_with_flags_that_it_knows(script: Path, tmp_path: Path) -> None:
+    """A stand-in for Python prints what it is called with; every call is then parsed."""
+    stub = tmp_path / "python"
+    stub.write_text('#!/bin/sh\nprintf "%s " "$@"; echo\n')
+    stub.chmod(0o755)
+    environment = {**os.environ, "PYTHON": str(stub)}
+    arguments = ["2", "replay"] if "gpu" in script.name and "single" not in script.name else []
+    done = subprocess.run(
+        ["bash", str(script), *arguments], capture_output=True, text=True, env=environment,
+        check=True, timeout=60,
+    )  # fmt: skip
+    calls = [line for line in done.stdout.splitlines() if "train_grpo_cl" in line]
+    assert calls
+    for call in calls:
+        flags = parser().parse_args(call.partition("train_grpo_cl")[2].split())
+        load_config("domains", settings_of(flags, 1))
+    if script.name == "run_experiments.sh":
+        assert [re.search(r"cl_algorithm (\w+)", call)[1] for call in calls] == [  # type: ignore[index]
+            "sequential", "replay", "ewc", "fusion",
+        ]  # fmt: skip
+
+
+def test_the_quick_test_runs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "recollect.scripts.train_grpo_cl", "--cl_algorithm", "replay",
+               "--batch_size_per_gpu", "2", "--gradient_accumulation_steps", "1",
+               "--num_samples_per_prompt", "2", "--num_steps_per_task", "2",
+               "--max_tasks_per_domain", "3", "--task_order", "airline", "retail",
+               "--replay_ratio", "0.3", "--eval_interval", "2", "--max_new_tokens", "40",
+               "--log_dir", str(tmp_path / "quick"), "--save_trajectory_logs",
+               "environment.options={size: 12}"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr
+    for line in ("Initializing GRPO Trainer", "CL Algorithm: replay", "Task 1: RETAIL",
+                 "Training on 2 tasks from airline domain", "[EVAL] Task 0 Step 2 | Reward: ",
+                 "Training completed successfully!"):  # fmt: skip
+        assert line in done.stdout, done.stdout
+    assert (tmp_path / "quick" / "metrics.json").is_file()
+    logs = sorted((tmp_path / "quick" / "trajectory_logs").iterdir())
+    assert [log.name for log in logs] == ["00-airline.jsonl", "01-retail.jsonl"]
+    assert all(log.stat().st_size > 0 for log in logs)
