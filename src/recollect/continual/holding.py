@@ -19,6 +19,13 @@ class Hold:
     fisher: Weights
     anchor: Weights
 
+    def to(self, device: torch.device) -> Hold:
+        """Move both to where they are compared with the weights."""
+        return Hold(
+            {name: value.to(device) for name, value in self.fisher.items()},
+            {name: value.to(device) for name, value in self.anchor.items()},
+        )
+
 
 def quadratic_penalty(
     parameters: Sequence[tuple[str, torch.Tensor]], holds: Sequence[Hold], strength: float
@@ -44,10 +51,12 @@ class Holder(Quiet):
         """Put the penalty into the loss."""
         if not self._holds:
             return
-        parameters = session.learner.policy.trainable()
+        policy = session.learner.policy
+        parameters = policy.trainable()
+        holds = [hold.to(policy.device) for hold in self._holds]
 
         def penalty() -> torch.Tensor:
-            term = quadratic_penalty(parameters, self._holds, self._strength)
+            term = quadratic_penalty(parameters, holds, self._strength)
             self._last = float(term.detach())
             return term
 

@@ -160,8 +160,8 @@ class ColumnSettings(Section):
         default=16,
         ge=1,
         le=65536,
-        description="Width of a domain's column in every layer. With LoRA its rank decides "
-        "instead, and no other adapters are made.",
+        description="Width of a domain's column in every layer. With LoRA, progressive takes its "
+        "rank instead; no other adapters are made.",
     )
     lateral: bool = Field(
         default=True,

@@ -63,11 +63,11 @@ class _Running(Holder):
             return
         temperature = self._session.config.rollout.temperature
         new = fisher(self._session.learner.policy, fresh, temperature)
-        before, share = self._fisher, self._decay if self._fisher else 1.0
-        self._fisher = {
-            name: share * value + (1 - share) * before[name] if before else value
-            for name, value in new.items()
-        }
+        share = self._decay
+        if self._fisher:
+            before = {name: self._fisher[name].to(value.device) for name, value in new.items()}
+            new = {n: share * value + (1 - share) * before[n] for n, value in new.items()}
+        self._fisher = new
 
     def save(self, folder: Path) -> None:
         """Keep the average."""

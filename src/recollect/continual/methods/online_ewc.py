@@ -25,4 +25,4 @@ class OnlineEwc(Ewc):
         if number == 0:
             return new
         gamma, before = self.config.continual.ewc.gamma, self.hold(number - 1).fisher
-        return {name: gamma * before[name] + value for name, value in new.items()}
+        return {name: gamma * before[name].to(value.device) + value for name, value in new.items()}
