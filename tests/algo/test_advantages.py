@@ -296,3 +296,10 @@ def test_expected_gradient_over_all_groups(size: int) -> None:
     torch.testing.assert_close(expected(rloo), truth)
     torch.testing.assert_close(expected(dr_grpo), truth * (size - 1) / size)
     assert not torch.allclose(expected(grpo), truth, rtol=0.05)
+
+
+def test_the_reward_itself() -> None:
+    """Compared with nothing: A = r, and a reward of 0 says nothing."""
+    found = advantages.reward(torch.tensor([1.0, 0.0, -0.5]))
+    assert found.values.tolist() == [1.0, 0.0, -0.5]
+    assert found.signal.tolist() == [True, False, True]

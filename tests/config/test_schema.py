@@ -25,7 +25,8 @@ def test_defaults_are_a_valid_configuration() -> None:
 def test_the_sections_are_the_rooms() -> None:
     assert list(all_sections()) == [
         "run", "model", "model.lora", "environment", "rollout", "algo", "train", "replay",
-        "pool", "draw", "correction", "eval", "checkpoint", "store", "telemetry",
+        "pool", "draw", "correction", "continual", "continual.replay", "continual.ewc",
+        "continual.fusion", "continual.columns", "eval", "checkpoint", "store", "telemetry",
     ]  # fmt: skip
 
 

@@ -27,7 +27,8 @@ def test_defaults_and_choices() -> None:
     assert settings["telemetry.sinks"].choices == ("wandb", "swanlab", "tensorboard", "trackio")
     assert [s.key for s in settings.values() if s.is_mapping] == ["environment.options"]
     assert [s.key for s in settings.values() if s.is_list] == [
-        "model.lora.targets", "environment.levels", "replay.modes", "telemetry.sinks",
+        "model.lora.targets", "environment.levels", "environment.domains", "replay.modes",
+        "continual.task_order", "continual.references", "telemetry.sinks",
     ]  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_every_target_exists_and_no_source_does() -> None:
         ("model.zzzz", "Settings of model: name, dtype, device, gradient_checkpointing."),
         ("replay.beta", "Did you mean algo.kl_coef or draw.beta?"),
         ("zzzz", "Sections: run, model, environment, rollout, algo, train, replay, pool, draw, "
-                 "correction, eval, checkpoint, store, telemetry."),
+                 "correction, continual, eval, checkpoint, store, telemetry."),
     ],
 )  # fmt: skip
 def test_unknown_keys(key: str, said: str) -> None:

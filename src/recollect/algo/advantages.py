@@ -50,7 +50,7 @@ class _Centred:
     signal: Tensor
 
 
-def of_reward(rewards: Tensor) -> Advantages:
+def reward(rewards: Tensor) -> Advantages:
     """The reward itself, compared with nothing: A_i = r_i (REINFORCE, Williams 1992).
 
     `rewards[R]` finite. A row with reward 0 has no signal. With rows of a teacher, all of reward 1,

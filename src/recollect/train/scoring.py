@@ -20,7 +20,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "rloo": advantages.rloo,
     "reinforce_plus_plus": lambda rewards, groups: advantages.reinforce_plus_plus(rewards),
     "reinforce_plus_plus_baseline": advantages.reinforce_plus_plus_baseline,
-    "reward": lambda rewards, groups: advantages.of_reward(rewards),
+    "reward": lambda rewards, groups: advantages.reward(rewards),
 }
 
 
