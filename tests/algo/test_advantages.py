@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from recollect.algo import advantages
 from recollect.algo.advantages import (
     Advantages,
     dr_grpo,

@@ -118,8 +118,8 @@ class FusionSettings(Section):
 
     rule: Literal["average", "weighted", "task_arithmetic", "fisher"] = Field(
         default="weighted",
-        description="How. average = the mean of the weights; weighted = by each model's score on its "
-        "own domain; task_arithmetic = the base plus scale times the sum of what each domain "
+        description="How. average = the mean of the weights; weighted = by each model's score on "
+        "its own domain; task_arithmetic = the base plus scale times the sum of what each domain "
         "changed; fisher = each weight by its Fisher information.",
     )
     start: Literal["merged", "base"] = Field(
