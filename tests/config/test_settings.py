@@ -28,7 +28,7 @@ def test_defaults_and_choices() -> None:
     assert [s.key for s in settings.values() if s.is_mapping] == ["environment.options"]
     assert [s.key for s in settings.values() if s.is_list] == [
         "model.lora.targets", "environment.levels", "environment.domains", "replay.modes",
-        "continual.task_order", "continual.references", "telemetry.sinks",
+        "continual.task_order", "continual.references", "distill.kinds", "telemetry.sinks",
     ]  # fmt: skip
 
 

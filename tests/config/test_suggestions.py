@@ -34,12 +34,14 @@ def test_every_target_exists_and_no_source_does() -> None:
         ("rollouts.temperature", "Did you mean rollout.temperature or eval.temperature?"),
         ("lora.rank", "Did you mean model.lora.rank?"),
         ("lora", "Did you mean model.lora?"),
-        ("evaluation.every", "Did you mean eval.every or checkpoint.every?"),
+        ("evaluation.every", "Did you mean distill.every or eval.every or checkpoint.every?"),
         ("checkpoint.zzzz", "Settings of checkpoint: every, keep."),
         ("model.zzzz", "Settings of model: name, dtype, device, gradient_checkpointing."),
         ("replay.beta", "Did you mean algo.kl_coef or draw.beta?"),
+        ("train_rollout_expmode", "Did you mean notes.rollout?"),
         ("zzzz", "Sections: run, model, environment, rollout, algo, train, replay, pool, draw, "
-                 "correction, continual, eval, checkpoint, store, telemetry."),
+                 "correction, continual, notes, distill, eval, checkpoint, store, "
+                 "telemetry."),
     ],
 )  # fmt: skip
 def test_unknown_keys(key: str, said: str) -> None:

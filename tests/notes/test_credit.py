@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recollect.note_ledger import NoteTrial
-from recollect.notes.credit import Credit, credits_of, wilson
+from recollect.notes.credit import Credit, CreditBook, wilson
 from recollect.types import NoteId
 
 A, B = NoteId("a"), NoteId("b")
@@ -32,9 +32,9 @@ def test_nothing_is_known_of_what_was_never_compared() -> None:
 
 
 def test_trials_add_up_by_note() -> None:
-    found = credits_of(
+    found = CreditBook(
         [NoteTrial(A, "g1", 4, 3, 4, 1), NoteTrial(A, "g2", 2, 0, 2, 2), NoteTrial(B, "g1", 2, 1)]
-    )
+    ).credits()
     assert found[A] == Credit(6, 3, 6, 3, 0.75)
     assert found[A].gain == 0.0
     assert found[B] == Credit(2, 1, 0, 0, 0.25)

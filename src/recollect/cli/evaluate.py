@@ -52,7 +52,7 @@ def evaluate(
         flags += [f"environment.name={environment}", "environment.options={}"]
     if level:
         flags.append(f"environment.levels={list(level)}")
-    config, loaded = _load(policy, flags)
+    config, loaded = load_subject(policy, flags)
     world = load_environment(config.environment.name, **config.environment.options)
     with closing(make_collector(config, world, loaded)) as collector:
         found = make_evaluator(config, world, collector).evaluate()
@@ -81,7 +81,7 @@ def evaluate(
     say(f"{policy} on {config.environment.name}, split {split}, temperature {temperature:g}")
 
 
-def _load(policy: str, flags: list[str]) -> tuple[Config, Policy]:
+def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:
     """Load a run's newest checkpoint with its settings, or a model by name with the defaults."""
     from recollect.config.loading import load_config
     from recollect.errors import RunMissing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 TRAIN_EPILOG = examples(
     "recollect train demo",
     "recollect train my.yaml train.learning_rate=5e-4 run.seed=1",
+    "recollect train demo --method het",
     "recollect train demo --dry-run",
 )
 RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1")
@@ -36,10 +38,26 @@ IntervalOption = Annotated[
 ]
 
 
+class Method(str, Enum):
+    """What can be asked for with --method; each is a preset."""
+
+    BASELINE = "baseline"
+    EC = "ec"
+    EI = "ei"
+    HET = "het"
+
+
 def train(
     config: Annotated[str, typer.Argument(help="A preset's name or a YAML file.")],
     settings: Annotated[
         list[str] | None, typer.Argument(help="key=value settings, such as run.steps=20.")
+    ] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            help="How notes take part (seed 002): not at all; kept in training (ec); taken out of "
+            "what is trained (ei); both (het). Puts the preset of that name on top.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every setting and its source; start nothing.")
@@ -61,7 +79,8 @@ def train(
 
     if as_json and not dry_run:
         raise typer.BadParameter("--json goes with --dry-run")
-    loaded = load_config(config, settings or [])
+    chosen = [f"preset+={method.value}"] if method is not None else []
+    loaded = load_config(config, [*chosen, *(settings or [])])
     if dry_run:
         show_settings(loaded, as_json)
         return

@@ -71,6 +71,14 @@ FOREIGN_NAMES = {
     "report_to": "telemetry.sinks",
     "logger": "telemetry.sinks",
     "use_progress_bar": "telemetry.progress",
+    "train_rollout_expmode": "notes.rollout",
+    "val_rollout_expmode": "notes.evaluation",
+    "rollout_expratio": "notes.share",
+    "train_sample_expmode": "notes.train",
+    "train_sample_keepratio": "notes.keep_share",
+    "experience_template": "notes.template",
+    "updated_freq": "distill.every",
+    "off_cliprange_high": "notes.clip_high",
 }
 
 # Other spellings of a choice, by setting.
@@ -86,6 +94,9 @@ FOREIGN_CHOICES = {
     "algo.aggregation": {"dr_grpo": "seq-mean-token-sum-norm", "grpo": "seq-mean-token-mean"},
     "model.dtype": {"fp32": "float32", "bf16": "bfloat16"},
     "model.device": {"gpu": "cuda"},
+    "notes.rollout": {"woexp": "bare"},
+    "notes.evaluation": {"woexp": "bare"},
+    "notes.train": {"discard": "strip", "alldiscard": "strip", "allkeep": "keep"},
 }
 
 

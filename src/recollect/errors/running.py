@@ -29,6 +29,20 @@ class ModelMissing(RecollectError):
         )
 
 
+class NotesFromEvaluation(RecollectError):
+    """Notes were learnt, or would be, from tasks that are evaluated on."""
+
+    def __init__(self, tasks: int, notes: Sequence[str]) -> None:
+        if notes:
+            what = f"{len(notes)} live notes were learnt from tasks that this run is evaluated on."
+            hint = f"Take them out with: recollect notes ban {' '.join(notes[:3])}"
+            hint += " ..." if len(notes) > 3 else ""
+        else:
+            what = f"{tasks} tasks are both trained and evaluated on, and notes would leak."
+            hint = "Set eval.split to another split, eval.every=0, or distill.every=0."
+        super().__init__(what, hint)
+
+
 class CheckpointDamaged(RecollectError):
     """A checkpoint folder does not match its manifest."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from recollect.canonical import digest
 from recollect.envs.base import Message, Opening, ToolSpec
@@ -79,11 +79,23 @@ class Chat:
         flat = [part for pair in words for part in pair]
         return digest("chat", self._template.text, *flat)
 
-    def opening(self, opening: Opening) -> list[Piece]:
-        """Tokenise what the agent reads before its first word."""
-        if self._template.knows_tools:
-            return self._pieces(False, opening.messages, tuple(opening.tools))
-        return self._pieces(False, with_signatures(opening), ())
+    def opening(
+        self, opening: Opening, notes: Sequence[str] = (), place: Literal["user", "system"] = "user"
+    ) -> list[Piece]:
+        """Tokenise what the agent reads before its first word.
+
+        `notes` are appended, each as a piece of its own, to the last message or to the system
+        message (where there is one). Without those pieces the tokens are exactly those of the
+        opening without notes.
+        """
+        messages, tools = opening.messages, tuple(opening.tools)
+        if not self._template.knows_tools:
+            messages, tools = with_signatures(opening), ()
+        at = len(messages) - 1
+        if place == "system":
+            kinds = [message.kind for message in messages]
+            at = kinds.index(SegmentKind.SYSTEM) if SegmentKind.SYSTEM in kinds else at
+        return self._pieces(False, messages, tools, notes, at)
 
     def reply(self, messages: Sequence[Message]) -> list[Piece]:
         """Tokenise what the environment says after a turn of the assistant.
@@ -106,21 +118,31 @@ class Chat:
     # -- frames ---------------------------------------------------------------------------
 
     def _pieces(
-        self, after_turn: bool, messages: Sequence[Message], tools: tuple[ToolSpec, ...]
+        self,
+        after_turn: bool,
+        messages: Sequence[Message],
+        tools: tuple[ToolSpec, ...],
+        notes: Sequence[str] = (),
+        at: int = -1,
     ) -> list[Piece]:
         if not messages:
             raise InvalidRecord("messages", "are missing: the agent needs something to answer")
         shape = Shape(after_turn, tuple((m.kind, m.name) for m in messages), tools)
         frames = self._frames(shape)
         pieces = []
+        held: tuple[int, ...] = ()  # the end of a message whose text is followed by notes
         for number, message in enumerate(messages):
             text = message.text
             if text and not frames.outline.is_verbatim:
                 text = self._template.content(shape, frames.outline, number, text)
             left, right = frames.around[number]
-            ids = (*left, *self.plain(text), *right)
+            is_guided = bool(notes) and number == at
+            ids = (*held, *left, *self.plain(text), *(() if is_guided else right))
             pieces.append(Piece(message.kind, message.text, ids, message.name))
-        pieces.append(Piece(SegmentKind.ASSISTANT, "", frames.header))
+            held = right if is_guided else ()
+            if is_guided:
+                pieces += [Piece(SegmentKind.NOTE, note, self.plain(note)) for note in notes]
+        pieces.append(Piece(SegmentKind.ASSISTANT, "", (*held, *frames.header)))
         return pieces
 
     def _find_frames(self, shape: Shape) -> _Frames:

@@ -86,16 +86,25 @@ def wilson(wins: int, rows: int) -> tuple[float, float] | None:
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
 
 
-def credits_of(trials: Iterable[NoteTrial]) -> dict[NoteId, Credit]:
-    """Add trials up, note by note."""
-    sums: dict[NoteId, list[int]] = {}
-    for trial in trials:
-        mine = sums.setdefault(trial.note, [0, 0, 0, 0])
-        counts = (trial.rows, trial.wins, trial.bare_rows, trial.bare_wins)
-        for place, count in enumerate(counts):
-            mine[place] += count
-    every = sum(found[0] for found in sums.values())
-    return {
-        note: Credit(found[0], found[1], found[2], found[3], found[0] / every if every else None)
-        for note, found in sums.items()
-    }
+class CreditBook:
+    """Trials added up as they come, note by note."""
+
+    def __init__(self, trials: Iterable[NoteTrial] = ()) -> None:
+        self._sums: dict[NoteId, list[int]] = {}
+        self.add(trials)
+
+    def add(self, trials: Iterable[NoteTrial]) -> None:
+        """Add more trials."""
+        for trial in trials:
+            mine = self._sums.setdefault(trial.note, [0, 0, 0, 0])
+            counts = (trial.rows, trial.wins, trial.bare_rows, trial.bare_wins)
+            for place, count in enumerate(counts):
+                mine[place] += count
+
+    def credits(self) -> dict[NoteId, Credit]:
+        """Give the credit of every note that was tried; shares are of all uses in the book."""
+        every = sum(found[0] for found in self._sums.values())
+        return {
+            note: Credit(rows, wins, bare_rows, bare_wins, rows / every if every else None)
+            for note, (rows, wins, bare_rows, bare_wins) in self._sums.items()
+        }

@@ -9,7 +9,7 @@ from recollect.errors import AmbiguousId, StoreReadOnly, UnknownId
 from recollect.ledger import Note
 from recollect.note_ledger import NoteMark, NoteTrial
 from recollect.notes.bank import Added, Found
-from recollect.notes.credit import Credit, credits_of
+from recollect.notes.credit import Credit, CreditBook
 from recollect.notes.note import WORKSPACE, Draft, source_links
 from recollect.notes.retrieve import Retriever, TextRetriever, similarity
 from recollect.store.base import Store, StoreReader
@@ -132,7 +132,7 @@ class StoreBank:
                     shelves.setdefault(self._notes[trial.note].workspace, []).append(trial)
         found: dict[NoteId, Credit] = {}
         for trials in shelves.values():
-            found |= credits_of(trials)
+            found |= CreditBook(trials).credits()
         return found
 
     # -- changing -------------------------------------------------------------------------

@@ -78,7 +78,9 @@ class Collector:
         self._rules = Rules(
             environment=environment,
             chat=chat,
-            limits=replace(limits, tokens=tokens, turns=turns),
+            limits=replace(
+                limits, tokens=tokens, turns=turns, positions=sampler.max_positions or 0
+            ),
             chars=environment.limits.chars,
             versions=(chat.fingerprint, environment.version, environment.version),
             episode_seconds=episode_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from recollect.envs.base import Episode, Message, Opening, Score
 from recollect.envs.tools import Call, parse_call
 from recollect.errors import InvalidRecord
 from recollect.models.chat import Chat, Piece
+from recollect.notes.inject import NOTHING, Guidance
 from recollect.randomness import stream, stream_seed
 from recollect.rollout.sampler import Row
 from recollect.trajectory import Trajectory
 from recollect.types import (
     GroupId,
+    NoteSpan,
     Origin,
     Reward,
     RunId,
@@ -30,11 +32,16 @@ from recollect.types import (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long an attempt may get: tokens in all, tokens and count of turns."""
+    """How long an attempt may get: tokens in all but for notes, tokens and count of turns.
+
+    Notes come on top of `tokens`, so that those who have some can say as much as those who have
+    none; `positions` bounds everything together (0 = nothing does).
+    """
 
     tokens: int
     turn_tokens: int
     turns: int
+    positions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class Request:
     policy_version: int
     seed: int  # of the run
     row: int  # tells the attempts at one task in one step apart
+    guidance: Guidance = NOTHING  # the notes in its prompt
 
     def environment_seed(self) -> int:
         """Seed of the environment's chance in this attempt."""
@@ -58,8 +66,8 @@ class Request:
 class Attempt:
     """Tokens, segments and log-probs of one attempt, growing turn by turn.
 
-    Promise: it never has more than `limits.tokens` tokens. Raises InvalidRecord where the
-    opening leaves no room for an answer.
+    Promise: it never has more than `limits.tokens` tokens beside its notes. Raises InvalidRecord
+    where the opening leaves no room for an answer; notes that leave none are left out, all of them.
     """
 
     def __init__(
@@ -68,14 +76,18 @@ class Attempt:
         self.request = request
         self.episode = episode
         self._chat = chat
-        self._limits = limits
         self._ids: list[int] = []
         self._sampled: list[bool] = []
         self._segments: list[Segment] = []
         self.turns = 0
         self.stop: StopReason | None = None
-        pieces = chat.opening(opening)
-        prompt = sum(len(piece.ids) for piece in pieces)
+        self._notes = request.guidance.notes
+        pieces = chat.opening(opening, request.guidance.texts, request.guidance.place)
+        prompt, most = _size(pieces), _most(pieces, limits)
+        if self._notes and prompt >= most:
+            self._notes, pieces = (), chat.opening(opening)
+            prompt, most = _size(pieces), limits.tokens
+        self._limits = limits = replace(limits, tokens=most)
         if not 0 < prompt < limits.tokens:
             raise InvalidRecord("opening", f"has {prompt} tokens, {limits.tokens} are the limit")
         chance = stream(request.seed, "tokens", request.step, request.task.key, request.row)
@@ -104,7 +116,7 @@ class Attempt:
             self.finish(StopReason.TURN_LIMIT)
             return
         pieces = self._chat.reply(messages)
-        if len(self._ids) + sum(len(piece.ids) for piece in pieces) >= self._limits.tokens:
+        if len(self._ids) + _size(pieces) >= self._limits.tokens:
             self.finish(StopReason.TOKEN_LIMIT)
         else:
             self._read(pieces)
@@ -132,7 +144,7 @@ class Attempt:
             run=request.run,
             step=request.step,
             group=request.group,
-            origin=Origin.FRESH,
+            origin=Origin.GUIDED if self._notes else Origin.FRESH,
             policy_version=request.policy_version,
             tokens=np.array(self._ids, dtype=np.int32),
             sampled=np.array(self._sampled, dtype=np.bool_),
@@ -143,11 +155,19 @@ class Attempt:
             success=score.success,
             stop=self.stop or StopReason.DONE,
             sampling=sampling,
+            notes=self._note_spans(),
             tokenizer=tokenizer,
             environment_version=environment,
             reward_version=reward,
             started=times[0],
             finished=times[1],
+        )
+
+    def _note_spans(self) -> tuple[NoteSpan, ...]:
+        places = [segment for segment in self._segments if segment.kind is SegmentKind.NOTE]
+        return tuple(
+            NoteSpan(note.id, place.start, place.end)
+            for note, place in zip(self._notes, places, strict=True)
         )
 
     def _read(self, pieces: list[Piece]) -> None:
@@ -173,3 +193,14 @@ class Attempt:
         self._segments.append(
             Segment(SegmentKind.ASSISTANT, header.start, len(self._ids), text, calls)
         )
+
+
+def _most(pieces: Sequence[Piece], limits: Limits) -> int:
+    """Tokens that an attempt may have, notes included."""
+    notes = _size([piece for piece in pieces if piece.kind is SegmentKind.NOTE])
+    most = limits.tokens + notes
+    return min(most, limits.positions) if limits.positions and notes else most
+
+
+def _size(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.ids) for piece in pieces)

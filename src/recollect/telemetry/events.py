@@ -73,13 +73,17 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFinished:
-    """An evaluation after `step` steps (0: before the first), one score per domain and level."""
+    """An evaluation after `step` steps (0: before the first), one score per domain and level.
+
+    `guided` are the scores of attempts that had notes, where some did.
+    """
 
     step: int
     scores: tuple[Score, ...]
     split: str = "test"
     seconds: float | None = None
     fields: tuple[Field, ...] = ()
+    guided: tuple[Score, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,8 @@ def evaluation_line(event: EvaluationFinished) -> str:
         fields.append(("reward", _reward(total)))
     if 1 < len(domains) <= _MOST_DOMAINS:
         fields += [(redact_text(score.domain), percent(score.success)) for score in domains]
+    if event.guided:
+        fields.append(("with notes", percent(pool(event.guided).success)))
     fields += [(redact_text(label), redact_text(text)) for label, text in event.fields]
     fields.append(("n", whole(total.n)))
     if event.seconds is not None:

@@ -65,8 +65,11 @@ def by_domain(scores: Sequence[Score]) -> list[Score]:
     return [pool(found, domain) for domain, found in cells.items()]
 
 
-def score_metrics(scores: Sequence[Score]) -> dict[str, float]:
-    """Spell scores as documented `eval/` metrics; what is not known is left out."""
+def score_metrics(scores: Sequence[Score], guided: Sequence[Score] = ()) -> dict[str, float]:
+    """Spell scores as documented `eval/` metrics; what is not known is left out.
+
+    `guided` are those of attempts with notes.
+    """
     total = pool(scores)
     found: dict[str, float | None] = {
         "eval/success": total.success,
@@ -77,6 +80,11 @@ def score_metrics(scores: Sequence[Score]) -> dict[str, float]:
     for score in by_domain(scores):
         found[within("eval/success", score.domain)] = score.success
         found[within("eval/reward", score.domain)] = score.reward
+    if guided:
+        found["eval/guided_success"] = pool(guided).success
+        found["eval/guided_tasks"] = float(pool(guided).n)
+        for score in by_domain(guided):
+            found[within("eval/guided_success", score.domain)] = score.success
     for score in scores:
         if score.level is not None:
             found[within("eval/success", score.domain, score.level)] = score.success

@@ -13,13 +13,15 @@ from recollect.trajectory import Trajectory
 class ScoredRow:
     """A trajectory with its advantage. Without signal it has no say in the gradient.
 
-    `pick` says how a replayed row came here; None means that it is fresh.
+    `pick` says how a replayed row came here; None means that it is fresh. `stripped` rows were
+    sampled with notes in their prompt, which this view of them lacks.
     """
 
     trajectory: Trajectory
     advantage: float
     signal: bool
     pick: Pick | None = None
+    stripped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

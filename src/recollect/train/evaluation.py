@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
+from typing import Literal
 
 from recollect.envs.base import Environment, Episode, Limits, OffersConstants
 from recollect.envs.floors import floors
 from recollect.envs.survey import sort_tasks
 from recollect.errors import BadEnvironment
+from recollect.notes.allocation import RolloutMode, guided_rows
+from recollect.notes.inject import Guidance
 from recollect.rollout.calls import CallFailed, GuardedCalls
 from recollect.rollout.collector import Collected, Collector
 from recollect.rollout.episode import Request
@@ -17,7 +20,7 @@ from recollect.rollout.round import Failure
 from recollect.telemetry.scores import Score
 from recollect.train.metrics import deviation, mean
 from recollect.trajectory import Trajectory
-from recollect.types import RunId, Sampling, Task, group_id, trajectory_id
+from recollect.types import RunId, Sampling, Task, TaskKey, group_id, trajectory_id
 
 _RUN = RunId("evaluation")
 _SEED = 0  # tasks and users are the same at every evaluation, of every run: scores can be paired
@@ -29,11 +32,24 @@ _Cells = dict[tuple[str, int], list[Task]]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One score per domain and level, the attempts, and those that failed: they count as lost."""
+    """One score per domain and level, the attempts, and those that failed: they count as lost.
+
+    `guided` are the scores of attempts with notes, where some were made.
+    """
 
     scores: tuple[Score, ...]
     failures: tuple[Failure, ...]
     trajectories: tuple[Trajectory, ...] = field(default=(), compare=False)  # times differ
+    guided: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guiding:
+    """Which attempts of an evaluation get notes, and which notes a task gets."""
+
+    mode: Literal["mixed", "all", "both"]
+    share: float
+    notes: Callable[[Task], Guidance]
 
 
 class Evaluator:
@@ -57,6 +73,7 @@ class Evaluator:
         self._sampling = Sampling(temperature=temperature)
         self._cells = _choose(environment, split, tasks, levels, domains)
         self._floors = _best_floors(_Chosen(environment, self._cells), split, floor_seconds)
+        self._rows = rows
         self._requests = [
             _request(task, row)
             for tasks_here in self._cells.values()
@@ -75,15 +92,54 @@ class Evaluator:
         return len(self._requests)
 
     def evaluate(
-        self, progress: Callable[[int, int], None] = lambda done, failed: None
+        self,
+        progress: Callable[[int, int], None] = lambda done, failed: None,
+        guiding: Guiding | None = None,
     ) -> Evaluation:
-        """Score the policy as it is now."""
-        collected = self._collector.collect(self._requests, self._sampling, progress)
+        """Score the policy as it is now; with `guiding`, some or all attempts get notes.
+
+        In the mode "both" every attempt is made without notes, which is the score, and those that
+        have notes are made again with them; `guided` then is what all tasks would score with the
+        notes there are. In the other modes it is the score of the attempts that had some.
+        """
+        if guiding is None:
+            collected = self._collector.collect(self._requests, self._sampling, progress)
+            return Evaluation(self._scores(collected), collected.failures, collected.trajectories)
+        requests = self._guided(guiding)
+        with_notes = {request.id for request in requests if request.guidance.notes}
+        if guiding.mode != "both":
+            collected = self._collector.collect(requests, self._sampling, progress)
+            guided = self._scores(_only(collected, with_notes))
+            scores, rows = self._scores(collected), collected.trajectories
+            return Evaluation(scores, collected.failures, rows, guided)
+        bare = self._collector.collect(self._requests, self._sampling, progress)
+        again = [request for request in requests if request.id in with_notes]
+        more = self._collector.collect(again, self._sampling)
+        ids = {request.id for request in self._requests}
+        guided = self._scores(_joined(_only(bare, ids - with_notes), more))
         return Evaluation(
-            tuple(self._score(cell, tasks, collected) for cell, tasks in self._cells.items()),
-            collected.failures,
-            collected.trajectories,
+            self._scores(bare), (*bare.failures, *more.failures), bare.trajectories, guided
         )
+
+    def _guided(self, guiding: Guiding) -> list[Request]:
+        """Put notes into the attempts that are to have some."""
+        mode: RolloutMode = "mixed" if guiding.mode == "mixed" else "all"
+        notes: dict[TaskKey, Guidance] = {}
+        found = []
+        for request in self._requests:
+            task = request.task
+            chosen = guided_rows(self._rows, mode, guiding.share, _SEED, 0, task.key)
+            if request.row in chosen:
+                if task.key not in notes:
+                    notes[task.key] = guiding.notes(task)
+                request = replace(request, guidance=notes[task.key])  # noqa: PLW2901
+            found.append(request)
+        return found
+
+    def _scores(self, collected: Collected) -> tuple[Score, ...]:
+        """Score every cell that was tried."""
+        found = [self._score(cell, tasks, collected) for cell, tasks in self._cells.items()]
+        return tuple(score for score in found if score.n)
 
     def _score(self, cell: tuple[str, int], tasks: list[Task], collected: Collected) -> Score:
         keys = {task.key for task in tasks}
@@ -109,6 +165,22 @@ def _tools(rows: Sequence[Trajectory], failed: int) -> float | None:
     if len(known) < len(found) or not found:
         return None
     return sum(known) / (len(known) + failed)
+
+
+def _only(collected: Collected, ids: Collection[str]) -> Collected:
+    return Collected(
+        tuple(t for t in collected.trajectories if t.id in ids),
+        tuple(f for f in collected.failures if f.request.id in ids),
+        collected.turns,
+    )
+
+
+def _joined(one: Collected, other: Collected) -> Collected:
+    return Collected(
+        (*one.trajectories, *other.trajectories),
+        (*one.failures, *other.failures),
+        one.turns + other.turns,
+    )
 
 
 class _Chosen:

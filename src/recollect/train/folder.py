@@ -107,6 +107,9 @@ def _anchored(config: Config, path: Path) -> Config:
     pool = config.pool
     if pool.start_from is not None:
         pool = pool.model_copy(update={"start_from": _absolute(pool.start_from)})
+    notes = config.notes
+    if notes.start_from is not None:
+        notes = notes.model_copy(update={"start_from": _absolute(notes.start_from)})
     return config.model_copy(
         update={
             "run": run,
@@ -115,6 +118,7 @@ def _anchored(config: Config, path: Path) -> Config:
             "algo": algo,
             "environment": environment,
             "pool": pool,
+            "notes": notes,
         }
     )
 

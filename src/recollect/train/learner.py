@@ -19,7 +19,13 @@ from recollect.models.loading import Policy
 from recollect.randomness import stream_seed
 from recollect.train.batch import Batch, ScoredRow, minibatches
 from recollect.train.guards import Guard
-from recollect.train.objective import aggregated, kl_losses, policy_losses, replayed_losses
+from recollect.train.objective import (
+    aggregated,
+    kl_losses,
+    policy_losses,
+    replayed_losses,
+    stripped_losses,
+)
 from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
 from recollect.train.packing import Pack, pack
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
@@ -31,6 +37,7 @@ from recollect.train.scorer import (
     of_targets,
     target_logprobs,
 )
+from recollect.train.stripped import BareRows, is_stripped, look_at
 from recollect.trajectory import Trajectory
 
 OPTIMIZER = "optimizer.safetensors"
@@ -59,6 +66,7 @@ class Learner:
         # A term of the loss over the weights themselves, once per optimiser step; None = none.
         self.penalty: Callable[[], torch.Tensor] | None = None
         self._old_logprobs: dict[str, NDArray[np.float32]] = {}
+        self._bare = BareRows()
 
     def update(
         self,
@@ -77,12 +85,13 @@ class Learner:
         figures = UpdateFigures()
         parts = minibatches(batch.training, train.minibatches) * train.epochs
         parts += batch.extra
-        self._old_logprobs = self._recomputed(batch)
+        self._bare = look_at(batch.training, self._config.notes, self.logprobs)
+        self._old_logprobs = {**self._recomputed(batch), **self._bare.old}
         with _seeded(self._config.run.seed, step, self.policy.device):
             for done, rows in enumerate(parts, start=1):
                 self._step(rows, step, figures)
                 progress(done, len(parts))
-        return figures.report(rate)
+        return figures.report(rate, len(self._bare.distilled))
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[NDArray[np.float32]]:
         """Log-probs of each row's sampled tokens under the policy as it is now."""
@@ -148,7 +157,7 @@ class Learner:
     def _step(self, rows: Sequence[ScoredRow], step: int, figures: UpdateFigures) -> None:
         """One optimiser step over some rows, pack by pack."""
         trajectories = [row.trajectory for row in rows]
-        given = _Given(rows, self._old_logprobs, self.policy.device)
+        given = _Given(rows, self._old_logprobs, self._bare.distilled, self.policy.device)
         by_token = self._config.algo.aggregation == "token-mean"
         denominator = sum(t.sampled_count for t in trajectories) if by_token else len(rows)
         self._optimizer.zero_grad(set_to_none=True)
@@ -182,10 +191,15 @@ class Learner:
         distributions = log_distributions(self.policy.model, each, self._temperature)
         logprobs, recorded = of_targets(distributions, each), given.recorded.logprobs(each)
         rows, advantages = Rows(each.rows, given.count), given.advantages[each.rows]
-        stored = given.stored[each.rows]
-        token_losses, diagnostics = policy_losses(
-            algo, logprobs, recorded, advantages, ~stored, rows
-        )
+        stored, stripped = given.stored[each.rows], given.stripped[each.rows]
+        fresh = ~(stored | stripped)
+        token_losses, diagnostics = policy_losses(algo, logprobs, recorded, advantages, fresh, rows)
+        if given.any_stripped:
+            masks = stripped, given.distilled[each.rows]
+            bare, what = stripped_losses(self._config, logprobs, recorded, advantages, masks, rows)
+            token_losses = token_losses + bare
+            part = float(aggregated(self._config, bare.detach(), rows, denominator))
+            figures.stripped.add(logprobs - given.behaviour.logprobs(each), part, what)
         if given.any_stored:
             off, what = replayed_losses(
                 self._config.correction, logprobs, recorded, advantages, stored, rows
@@ -195,12 +209,13 @@ class Learner:
             part = float(aggregated(self._config, off.detach(), rows, denominator))
             drift = logprobs - given.behaviour.logprobs(each)
             figures.replayed.add(each.rows, drift, token_losses, part, what)
-        # Both are estimates over what the policy samples now: stored tokens have no part in them.
+        # Both are estimates over what the policy samples now, from the prompt as it stands: tokens
+        # that are stored, or were sampled with notes that are gone, have no part in them.
         if self._reference is not None and algo.kl_in == "loss":
             reference = self._reference.logprobs(each, self._temperature)
-            token_losses = token_losses + kl_losses(algo, logprobs, reference, ~stored)
+            token_losses = token_losses + kl_losses(algo, logprobs, reference, fresh)
         if algo.entropy_coef:
-            bonus = torch.where(stored, 0.0, entropies(distributions))
+            bonus = torch.where(fresh, entropies(distributions), 0.0)
             token_losses = token_losses - algo.entropy_coef * bonus
         loss = aggregated(self._config, token_losses, rows, denominator)
         figures.add(loss, logprobs, recorded, diagnostics)
@@ -214,6 +229,7 @@ class _Given:
         self,
         rows: Sequence[ScoredRow],
         old: Mapping[str, NDArray[np.float32]],
+        distilled: frozenset[str],
         device: torch.device,
     ) -> None:
         self.count = len(rows)
@@ -228,6 +244,12 @@ class _Given:
             [1.0 if row.pick is None else row.pick.weight for row in rows], device=device
         )
         self.any_stored = any(row.pick is not None for row in rows)
+        bare = [is_stripped(row) for row in rows]
+        self.stripped = torch.tensor(bare, device=device)
+        self.any_stripped = any(bare)
+        self.distilled = torch.tensor(
+            [row.trajectory.id in distilled for row in rows], device=device
+        )
 
 
 @contextmanager

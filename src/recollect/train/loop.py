@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recollect.ledger import Cursor, Event, Group, Mark, Score, TaskState
+from recollect.notes.inject import NOTHING
 from recollect.rollout.collector import Collected, check_failures
 from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
@@ -25,6 +26,7 @@ from recollect.train.checkpoint import prune_checkpoints, save_checkpoint
 from recollect.train.drawn import Drawn
 from recollect.train.interrupts import Interrupts
 from recollect.train.metrics import step_metrics
+from recollect.train.note_metrics import note_metrics
 from recollect.train.plan import Plan, make_plan
 from recollect.train.replay_metrics import replay_metrics
 from recollect.train.replaying import (
@@ -37,6 +39,7 @@ from recollect.train.replaying import (
 from recollect.train.report import UpdateReport
 from recollect.train.scoring import as_stored, score
 from recollect.train.session import Session, checkpoint_state
+from recollect.train.views import Views, views_of
 from recollect.types import Sampling, group_id, trajectory_id
 
 _MOST_REASONS = 5  # of failed episodes that are said; the store has them all
@@ -71,8 +74,10 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 _commit(s, step, plan, collected, drawn)
             check_failures(collected, config.rollout.max_failed_share)
             with watch("score"):
+                views = views_of(s.notes, step, plan.tasks, collected.trajectories, drawn)
+                drawn = views.drawn
                 old = drifted(s.learner, drawn.every, config.correction.drop_above)
-                batch = _score(s, collected, drawn.without(old))
+                batch = _score(s, views, drawn.without(old))
             with watch("update"):
                 report = _update(s, step, batch)
             if s.companion is not None:
@@ -80,9 +85,11 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
             with watch("record"):
                 left_out = left_out_scores(s.run, step, drawn, old)
                 _record(s, step, collected, batch, report, left_out)
-            metrics = step_metrics(
-                plan.tasks, collected, batch, report, watch.seconds, s.totals
-            ) | replay_metrics(s.replayer, drawn, batch, report, s.totals)
+            metrics = {
+                **step_metrics(plan.tasks, collected, batch, report, watch.seconds, s.totals),
+                **replay_metrics(s.replayer, drawn, batch, report, s.totals),
+                **note_metrics(s.notes, collected.trajectories, batch, report),
+            }
             if s.companion is not None:
                 metrics |= s.companion.metrics()
             s.sink.emit(events.StepFinished(step, steps, metrics))
@@ -98,6 +105,10 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
 
 def _plan(s: Session, step: int) -> Plan:
     """Pick the step's tasks, and the stored rows that join their groups."""
+    if s.notes is not None:
+        s.notes.begin(step)
+        for reason in s.notes.harvest.failed:
+            _tell(s, "A note was not written", reason)
     if s.replayer is not None:
         s.replayer.begin(step, s.config.run.steps, s.learner.version)
     tasks = s.config.rollout.tasks_per_step
@@ -106,7 +117,9 @@ def _plan(s: Session, step: int) -> Plan:
 
 
 def _requests(s: Session, step: int, plan: Plan) -> list[Request]:
-    """Ask for the fresh rows of each task, under the policy as it is now."""
+    """Ask for the fresh rows of each task, under the policy as it is now; some get notes."""
+    wanted = plan.fresh_rows(s.config.rollout.rows_per_task)
+    guidance = s.notes.guidance(step, wanted) if s.notes is not None else {}
     return [
         Request(
             id=trajectory_id(s.run, step, task.key, row),
@@ -117,8 +130,9 @@ def _requests(s: Session, step: int, plan: Plan) -> list[Request]:
             policy_version=s.learner.version,
             seed=s.config.run.seed,
             row=row,
+            guidance=guidance.get((task.key, row), NOTHING),
         )
-        for task, rows in plan.fresh_rows(s.config.rollout.rows_per_task)
+        for task, rows in wanted
         for row in range(rows)
     ]
 
@@ -143,8 +157,8 @@ def _draw(s: Session, plan: Plan, collected: Collected) -> Drawn:
 
 
 def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Drawn) -> None:
-    """Make fresh rows and draws durable before anything trains on them."""
-    version = s.learner.version
+    """Make fresh rows and draws durable before anything trains on them; have them distilled."""
+    version, fresh = s.learner.version, collected.trajectories
     s.store.commit(
         StoreBatch(
             tasks=plan.tasks,
@@ -152,20 +166,23 @@ def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Draw
                 Group(group_id(s.run, step, task.key), s.run, step, task.key, version)
                 for task in plan.tasks
             ],
-            trajectories=collected.trajectories,
+            trajectories=fresh,
+            note_trials=s.notes.trials(step, fresh) if s.notes is not None else (),
             draws=[pick.draw(s.run, step) for pick in drawn.every],
             events=[_failed(s, step, failure) for failure in collected.failures],
         )
     )
+    if s.notes is not None:
+        s.notes.submit(step, plan.tasks, fresh)
 
 
-def _score(s: Session, collected: Collected, drawn: Drawn) -> Batch:
-    """Compare the rows of each group, stored ones with fresh ones."""
-    config, fresh, picks = s.config, collected.trajectories, drawn.grouped
+def _score(s: Session, views: Views, drawn: Drawn) -> Batch:
+    """Compare the rows of each group as they will train, stored ones with fresh ones."""
+    config, fresh, picks = s.config, views.fresh, drawn.grouped
     penalties = s.learner.penalties([*fresh, *(pick.trajectory for pick in picks)])
     baseline_only = config.replay.participation == "baseline"
     batch = score(fresh, config.algo.advantage, penalties, picks, baseline_only)
-    return replace(batch, extra=as_stored(drawn.updates))
+    return views.marked(replace(batch, extra=as_stored(drawn.updates)))
 
 
 def _update(s: Session, step: int, batch: Batch) -> UpdateReport:
@@ -204,6 +221,7 @@ def _record(
             uses=uses_of(s.run, step, report.replayed),
             scores=[*scores_of(s.run, step, batch, report.replayed), *left_out],
             marks=marks,
+            note_marks=s.notes.retirements(step) if s.notes is not None else (),
             cursors=[Cursor(s.run, step, s.learner.version)],
         )
     )
@@ -214,13 +232,17 @@ def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
         return
     s.sink.emit(events.PhaseStarted(step, "evaluate"))
     started = clock()
-    found = s.evaluator.evaluate(_motion(s, step, s.evaluator.size))
+    guiding = s.notes.guiding() if s.notes is not None else None
+    found = s.evaluator.evaluate(_motion(s, step, s.evaluator.size), guiding)
     if found.failures:
         share = f"{len(found.failures)} of {s.evaluator.size}"
         why = _reason(found.failures[0])
         s.sink.emit(events.Warned(f"{share} evaluation episodes failed and count as lost: {why}"))
     seconds = clock() - started
-    s.sink.emit(events.EvaluationFinished(step, found.scores, s.evaluator.split, seconds))
+    done = events.EvaluationFinished(
+        step, found.scores, s.evaluator.split, seconds, guided=found.guided
+    )
+    s.sink.emit(done)
 
 
 def _save(s: Session, step: int) -> None:
@@ -243,9 +265,14 @@ def _writer(s: Session) -> Callable[[Path], None]:
 def _tell_failures(s: Session, failures: Sequence[Failure]) -> None:
     """Say why episodes failed, each reason once: afterwards the step's line counts them."""
     for failure in failures:
-        if failure.reason not in s.told and len(s.told) < _MOST_REASONS:
-            s.told.add(failure.reason)
-            s.sink.emit(events.Warned(f"Failed episodes never train: {_reason(failure)}"))
+        _tell(s, "Failed episodes never train", failure.reason, _reason(failure))
+
+
+def _tell(s: Session, what: str, reason: str, whole: str = "") -> None:
+    """Say something once for each reason, and only so many times."""
+    if reason not in s.told and len(s.told) < _MOST_REASONS:
+        s.told.add(reason)
+        s.sink.emit(events.Warned(f"{what}: {whole or reason}"))
 
 
 def _reason(failure: Failure) -> str:

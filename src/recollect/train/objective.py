@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -70,6 +71,40 @@ def replayed_losses(
     else:
         objective, diagnostics = corrections.weight(*given, level=c.level, rows=rows)
     return -c.weight * objective, diagnostics
+
+
+def stripped_losses(
+    config: Config,
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    advantages: torch.Tensor,
+    masks: tuple[torch.Tensor, torch.Tensor],
+    rows: Rows,
+) -> tuple[torch.Tensor, TokenDiagnostics]:
+    """Loss of each token [n] of rows that lost their notes; 0 outside the masks.
+
+    `masks` are those of all such tokens, and of those among them to be distilled: these are learnt
+    by -max(A, 0) log pi(token | bare prompt), the gradient of the cross-entropy between the policy
+    with the notes, which sampled them, and the one without (context distillation, Askell et al.
+    2021, arXiv:2112.00861), for what turned out well. The others are weighted by their ratio.
+    """
+    notes, algo, (mask, distilled) = config.notes, config.algo, masks
+    given = (logprobs, old, advantages, mask & ~distilled)
+    if notes.ratio == "recorded":
+        objective, diagnostics = corrections.truncate(
+            *given, cap=notes.cap, level=notes.level, rows=rows
+        )
+    else:
+        objective, diagnostics = corrections.clip(
+            *given,
+            off_cliprange_high=notes.clip_high,
+            low=algo.clip_low,
+            dual=algo.dual_clip,
+            level=notes.level,
+            rows=rows,
+        )
+    taught, _ = reinforce(logprobs, advantages.clamp(min=0), distilled)
+    return notes.distill_weight * taught - objective, replace(diagnostics, mask=mask)
 
 
 def kl_losses(

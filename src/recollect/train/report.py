@@ -11,6 +11,7 @@ import torch
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.train.batch import ScoredRow
 from recollect.train.replayed import Replayed, ReplayedFigures, ReplayedTokens
+from recollect.train.stripped import Stripped, StrippedTokens, sum_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class UpdateReport:
 
     Loss and gradient norm are means over the steps that were applied: 0 where no row carried
     signal, NaN where every step was refused. `rows` and `tokens` count what carried gradient,
-    once, however often. `drift` is None where no fresh row did, `replayed` where no stored one.
+    once, however often. `drift` is None where no fresh row did, `replayed` where no stored one,
+    `stripped` where none lost its notes.
     """
 
     loss: float
@@ -41,12 +43,13 @@ class UpdateReport:
     skipped: int
     drift: Drift | None
     replayed: Replayed | None = None
+    stripped: Stripped | None = None
 
 
 class StepFigures:
     """Running sums over the packs of one optimiser step; those of fresh tokens, but for the loss.
 
-    `replayed` holds what stored rows did in it.
+    `replayed` holds what stored rows did in it, `stripped` what rows did that lost their notes.
     """
 
     def __init__(self) -> None:
@@ -57,6 +60,7 @@ class StepFigures:
         self.difference = 0.0
         self.ratio_max = 0.0
         self.replayed = ReplayedTokens()
+        self.stripped = StrippedTokens()
 
     def add(
         self,
@@ -98,8 +102,8 @@ class UpdateFigures:
         """Count an optimiser step that was refused."""
         self._skipped += 1
 
-    def report(self, rate: float) -> UpdateReport:
-        """Sum up."""
+    def report(self, rate: float, distilled: int = 0) -> UpdateReport:
+        """Sum up; `distilled` of the rows were learnt as they are."""
         steps = len(self._applied)
         nothing = math.nan if self._skipped else 0.0
         return UpdateReport(
@@ -112,6 +116,7 @@ class UpdateFigures:
             skipped=self._skipped,
             drift=self._drift(),
             replayed=self._replayed.report(steps),
+            stripped=sum_up([step.stripped for step in self._applied], distilled),
         )
 
     def _drift(self) -> Drift | None:

@@ -26,6 +26,8 @@ from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
+from recollect.train.note_parts import make_notebook
+from recollect.train.noting import Notebook
 from recollect.train.parts import make_collector, make_evaluator, make_reference, policy_from
 from recollect.train.replaying import make_replayer
 from recollect.train.schedule import Schedule, training_tasks
@@ -52,6 +54,7 @@ class Session:
     evaluator: Evaluator | None
     schedule: TaskLine
     replayer: Replayer | None
+    notes: Notebook | None
     totals: Totals
     sink: Fanout
     done: int
@@ -68,6 +71,8 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         self.sink.close()
+        if self.notes is not None:
+            self.notes.close()
         self.collector.close()
         self.store.close()
 
@@ -118,6 +123,7 @@ def _assemble(
         evaluator=make_evaluator(config, environment, collector) if config.eval.every else None,
         schedule=Schedule(tasks, config.run.seed, config.rollout.tasks_per_step),
         replayer=None,
+        notes=None,
         totals=Totals(),
         sink=Fanout({}),
         done=0,
@@ -139,6 +145,15 @@ def _assemble(
         learner,
         collector.fingerprints,
         session.totals,
+    )
+    session.notes = make_notebook(
+        config,
+        store,
+        session.run,
+        policy,
+        session.schedule.by_key,
+        [task.key for task in session.evaluator.tasks] if session.evaluator else (),
+        session.done,
     )
     session.sink = Fanout({"metrics.jsonl": JsonlSink(folder.metrics), **sinks})
     instead = f"goes on from step {session.done}" if checkpoint else "begins anew"

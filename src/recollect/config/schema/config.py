@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import Field, model_validator
 
 from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.checkpoint import CheckpointSettings
 from recollect.config.schema.continual import ContinualSettings
 from recollect.config.schema.correction import CorrectionSettings
+from recollect.config.schema.distill import DistillSettings
 from recollect.config.schema.draw import DrawSettings
 from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.evaluation import EvalSettings
 from recollect.config.schema.model import ModelSettings
+from recollect.config.schema.notes import NotesSettings
 from recollect.config.schema.pool import PoolSettings
 from recollect.config.schema.replay import ReplaySettings
 from recollect.config.schema.rollout import RolloutSettings
@@ -36,6 +40,8 @@ class Config(Section):
     draw: DrawSettings = Field(default_factory=DrawSettings)
     correction: CorrectionSettings = Field(default_factory=CorrectionSettings)
     continual: ContinualSettings = Field(default_factory=ContinualSettings)
+    notes: NotesSettings = Field(default_factory=NotesSettings)
+    distill: DistillSettings = Field(default_factory=DistillSettings)
     eval: EvalSettings = Field(default_factory=EvalSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
@@ -109,6 +115,23 @@ class Config(Section):
                 f"than replay.min_fresh_rows = {self.replay.min_fresh_rows} fresh rows",
                 change="Lower replay.mix_rows or raise rollout.rows_per_task.",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _someone_is_guided(self) -> Config:
+        notes, rows = self.notes, self.rollout.rows_per_task
+        for mode, name, count in (
+            (notes.rollout, "rollout.rows_per_task", rows),
+            (notes.evaluation, "eval.rows", self.eval.rows),
+        ):
+            if mode == "mixed" and notes.share and math.floor(count * notes.share) == 0:
+                raise conflict(
+                    "notes.share",
+                    name,
+                    what=f"notes.share = {notes.share} of {name} = {count} rounds down to no "
+                    "guided row at all",
+                    change=f"Raise notes.share or {name}, or choose all (or both, in evaluation).",
+                )
         return self
 
     @model_validator(mode="after")

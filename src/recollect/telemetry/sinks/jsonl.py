@@ -168,7 +168,7 @@ def _step_line(event: StepFinished, now: float) -> dict[str, Json]:
 
 
 def _evaluation_line(event: EvaluationFinished, now: float) -> dict[str, Json]:
-    metrics: dict[str, Json] = {**finite_metrics(score_metrics(event.scores))}
+    metrics: dict[str, Json] = {**finite_metrics(score_metrics(event.scores, event.guided))}
     return {
         "kind": "evaluation",
         "step": event.step,

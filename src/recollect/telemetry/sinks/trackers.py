@@ -70,7 +70,7 @@ class TrackerSink:
         elif isinstance(event, StepFinished):
             self._log(counted_metrics(event.metrics), event.step)
         elif isinstance(event, EvaluationFinished):
-            self._log(finite_metrics(score_metrics(event.scores)), event.step)
+            self._log(finite_metrics(score_metrics(event.scores, event.guided)), event.step)
         elif isinstance(event, RunFinished | RunStopped):
             self.close()
 

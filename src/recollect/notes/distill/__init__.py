@@ -1,0 +1,1 @@
+"""Distilling: from attempts at a task to a note."""

@@ -1,0 +1,63 @@
+"""What a step's notes say of themselves, under the names of `telemetry.names`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from recollect.train.batch import Batch
+from recollect.train.metrics import mean
+from recollect.train.noting import Notebook
+from recollect.train.report import UpdateReport
+from recollect.trajectory import Trajectory
+
+
+def note_metrics(
+    notes: Notebook | None, rows: Sequence[Trajectory], batch: Batch, report: UpdateReport
+) -> dict[str, float]:
+    """Gather the figures of a step's notes; nothing at all where there are none."""
+    if notes is None:
+        return {}
+    return {
+        "notes/live": float(len(notes.live())),
+        "notes/added": float(notes.added),
+        "notes/retired": float(notes.retired),
+        "notes/questions": float(notes.harvest.asked),
+        "notes/unwritten": float(len(notes.harvest.failed)),
+        "notes/tries": float(notes.harvest.tries),
+        "notes/wait": notes.harvest.seconds,
+        **_guided(rows),
+        **_stripped(batch, report),
+    }
+
+
+def _guided(rows: Sequence[Trajectory]) -> dict[str, float]:
+    """Compare attempts with notes and without, in the groups that have some with."""
+    groups = {row.group for row in rows if row.notes}
+    guided = [row.success for row in rows if row.notes]
+    bare = [row.success for row in rows if not row.notes and row.group in groups]
+    figures = {"notes/guided": float(len(guided))}
+    if guided:
+        figures["notes/success"] = mean(guided)
+    if bare:
+        figures["notes/bare_success"] = mean(bare)
+    if guided and bare:
+        figures["notes/gain"] = mean(guided) - mean(bare)
+    return figures
+
+
+def _stripped(batch: Batch, report: UpdateReport) -> dict[str, float]:
+    count = sum(row.stripped for row in batch.training)
+    figures = {"notes/stripped": float(count)}
+    found = report.stripped
+    if found is not None:
+        figures |= {
+            "notes/distilled": float(found.distilled),
+            "notes/loss": found.loss,
+            "notes/ratio_mean": found.ratios.mean,
+            "notes/ratio_p50": found.ratios.p50,
+            "notes/ratio_p99": found.ratios.p99,
+            "notes/ratio_max": found.ratios.max,
+            "notes/ess": found.ratios.ess,
+            "notes/clip_share": found.clip_share,
+        }
+    return figures

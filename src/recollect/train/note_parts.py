@@ -1,0 +1,130 @@
+"""Making the notebook of a run from its configuration, fresh or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from recollect.config.schema.config import Config
+from recollect.errors import NotesFromEvaluation
+from recollect.ledger import Note
+from recollect.models.loading import Policy
+from recollect.notes.distill.distillery import Distillery, Patience
+from recollect.notes.distill.endpoint import EndpointWriter
+from recollect.notes.distill.writer import RuleWriter, Writer
+from recollect.notes.files import read_notes
+from recollect.notes.guide import Guide, GuideRules
+from recollect.notes.inject import NoteTemplate
+from recollect.notes.note import Draft, draft_of, tasks_of
+from recollect.notes.retrieve import Retriever, TextRetriever
+from recollect.notes.store_bank import StoreBank
+from recollect.rollout.sampler import Sampler
+from recollect.store import open_reader
+from recollect.store.base import Store, StoreReader
+from recollect.train.noting import Notebook
+from recollect.train.policy_writer import PolicyWriter
+from recollect.types import NoteId, NoteStatus, RunId, TaskKey
+
+
+def uses_notes(config: Config) -> bool:
+    """Tell whether a run has anything to do with notes."""
+    notes = config.notes
+    return notes.rollout != "bare" or notes.evaluation != "bare" or config.distill.every > 0
+
+
+def make_notebook(
+    config: Config,
+    store: Store,
+    run: RunId,
+    policy: Policy,
+    trained: Collection[TaskKey],
+    evaluated: Collection[TaskKey],
+    done: int,
+) -> Notebook | None:
+    """Make the notebook of a run as it stands after `done` steps; None where it has no use for one.
+
+    NotesFromEvaluation where a note was learnt from a task that is evaluated on, or would be.
+    """
+    if not uses_notes(config):
+        return None
+    bank = make_bank(config, store)
+    if not done and config.notes.start_from is not None:
+        bank.add(_drafts_from(config.notes.start_from), config.notes.workspace)
+    learnt_from = trained if config.distill.every else ()
+    check_sources(bank.notes(config.notes.workspace, NoteStatus.LIVE), learnt_from, evaluated)
+    writer = _writer(config, policy) if config.distill.every else None
+    distillery = None
+    if writer is not None:
+        d = config.distill
+        patience = Patience(d.tries, d.seconds)
+        distillery = Distillery(writer, store.distillation, d.delay, d.workers, patience)
+    guide = make_guide(config, bank)
+    notebook = Notebook(config, store, run, bank, guide, writer, distillery)
+    if done and distillery is not None:
+        notebook.resume(done)
+    return notebook
+
+
+def check_sources(
+    notes: Sequence[Note], trained: Collection[TaskKey], evaluated: Collection[TaskKey]
+) -> None:
+    """Refuse notes that were learnt from tasks that are evaluated on, and tasks that would be."""
+    both = set(evaluated).intersection(trained)
+    leaked = [note.id for note in notes if set(tasks_of(note)).intersection(evaluated)]
+    if both or leaked:
+        raise NotesFromEvaluation(len(both), leaked)
+
+
+def make_bank(config: Config, store: StoreReader) -> StoreBank:
+    """Open the bank of a store, with the retrieval that a configuration asks for."""
+    return StoreBank(
+        store, retriever=_retriever(config), max_similarity=config.distill.max_similarity
+    )
+
+
+def make_guide(config: Config, bank: StoreBank, barred: Collection[NoteId] = ()) -> Guide:
+    """Make the guide that a configuration describes; it passes over `barred` notes."""
+    n = config.notes
+    rules = GuideRules(
+        rollout=n.rollout,
+        share=n.share,
+        train=n.train,
+        keep_share=n.keep_share,
+        template=NoteTemplate.parse(n.template),
+        place=n.place,
+        top_k=n.top_k,
+        max_chars=n.max_chars,
+        min_trust=n.min_trust,
+        workspace=n.workspace,
+        retire_rows=n.retire_rows,
+        retire_gain=n.retire_gain,
+    )
+    return Guide(bank, rules, config.run.seed, tuple(barred))
+
+
+def _retriever(config: Config) -> Callable[[], Retriever]:
+    if config.notes.retrieval == "text":
+        return TextRetriever
+    from recollect.notes.embedding import embedding_retriever
+
+    return embedding_retriever(config.notes.embedder)
+
+
+def _writer(config: Config, policy: Policy) -> Writer:
+    d = config.distill
+    if d.by == "rules":
+        return RuleWriter()
+    if d.by == "endpoint":
+        return EndpointWriter(d.url or "", d.model, d.key_variable, d.seconds, d.max_tokens)
+    sampler = Sampler(policy.model, policy.chat.stop_ids, 1)
+    most = sampler.max_positions or config.rollout.max_tokens
+    temperature = config.rollout.temperature
+    return PolicyWriter(policy.chat, sampler, d.max_tokens, most, temperature, config.run.seed)
+
+
+def _drafts_from(source: str) -> list[Draft]:
+    path = Path(source)
+    if path.suffix == ".jsonl":
+        return [draft for _, draft in read_notes(path).drafts]
+    with open_reader(path / "store.db" if path.is_dir() else path) as reader:
+        return [draft_of(note) for note in StoreBank(reader).notes(status=NoteStatus.LIVE)]

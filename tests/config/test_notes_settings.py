@@ -1,0 +1,58 @@
+"""Settings of notes: the presets are seed 002's table, and what cannot work is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.config import Config, load_config
+from recollect.errors import BadConfig
+
+# rollout, train, share, keep_share, distill.every (seed 002, table of methods)
+METHODS = {
+    "baseline": ("bare", None, 0.0, None, 0),
+    "ec": ("mixed", "keep", 0.5, 1.0, 1),
+    "ei": ("mixed", "strip", 0.5, 0.0, 1),
+    "het": ("mixed", "hybrid", 0.5, 0.5, 1),
+}
+
+
+def loaded(*flags: str) -> Config:
+    return load_config("demo", flags).config
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_the_methods_are_the_seeds(name: str) -> None:
+    rollout, train, share, keep_share, every = METHODS[name]
+    config = loaded(f"preset+={name}")
+    assert (config.notes.rollout, config.notes.share) == (rollout, share)
+    assert config.distill.every == every
+    if train is not None:
+        assert (config.notes.train, config.notes.keep_share) == (train, keep_share)
+        assert config.notes.evaluation == "both"
+        assert config.notes.clip_high == 1.0
+    assert config.model == loaded().model, "on top of the demo, not instead of it"
+
+
+def test_notes_are_off_by_default() -> None:
+    config = Config()
+    assert (config.notes.rollout, config.notes.evaluation) == ("bare", "bare")
+    assert config.distill.every == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("notes.template=no place",), "notes.template"),
+        (('notes.template="{} {}"',), "exactly once"),
+        (("notes.rollout=mixed", "notes.share=0.1"), "no guided row"),
+        (("notes.evaluation=mixed",), "eval.rows"),
+        (("distill.every=1", "distill.by=endpoint"), "distill.url"),
+        (("notes.share=1.5",), "notes.share"),
+        (("distill.kinds=[]",), "distill.kinds"),
+        (("notes.rolout=all",), "notes.rollout"),
+    ],
+)
+def test_what_cannot_work_is_refused(flags: tuple[str, ...], words: str) -> None:
+    with pytest.raises(BadConfig) as caught:
+        loaded(*flags)
+    assert words in str(caught.value)
