@@ -116,7 +116,7 @@ def test_a_files_list_and_options_replace_a_presets(tmp_path: Path) -> None:
         ("environment:\n  levels:\n  - 1\n  - x\n", 2, "environment.levels[1] must be", ""),
         ("environment:\n  options: [1]\n", 2, "options must be a mapping, not [1]", ""),
         ("preset: dmeo\n", 1, "there is no preset 'dmeo'", "Did you mean demo?"),
-        ("preset: [demo, 3]\n", 1, "there is no preset 3", "Presets: baseline, demo, ec"),
+        ("preset: [demo, 3]\n", 1, "there is no preset 3", "Presets: baseline, demo, domains, ec"),
         ("run:\n  steps: 5\ntrain:\n  warmup_steps: 6\n", 4, "train.warmup_steps = 6", "Lower"),
     ],
 )
