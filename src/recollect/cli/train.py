@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TRAIN_EPILOG = examples(
     "recollect train demo",
     "recollect train my.yaml train.learning_rate=5e-4 run.seed=1",
+    "recollect train ppo --preset standard run.steps=40",
     "recollect train demo --method het",
     "recollect train demo --dry-run",
 )
@@ -52,6 +53,14 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Argument(help="key=value settings, such as run.steps=20.")
     ] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--preset",
+            help="A preset on top of those CONFIG builds on; settings of a file and key=value "
+            "still win. Again for more.",
+        ),
+    ] = None,
     method: Annotated[
         Method | None,
         typer.Option(
@@ -79,8 +88,9 @@ def train(
 
     if as_json and not dry_run:
         raise typer.BadParameter("--json goes with --dry-run")
-    chosen = [f"preset+={method.value}"] if method is not None else []
-    loaded = load_config(config, [*chosen, *(settings or [])])
+    chosen = [*(preset or []), *([method.value] if method is not None else [])]
+    on_top = [f"preset+={name}" for name in chosen]
+    loaded = load_config(config, [*on_top, *(settings or [])])
     if dry_run:
         show_settings(loaded, as_json)
         return

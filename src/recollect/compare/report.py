@@ -25,7 +25,7 @@ from recollect.telemetry.reading import read_metrics
 
 FILE_NAME = "report.html"
 # Every metric of these rooms is drawn, whatever it is called.
-_ROOMS = {"replay/": "Replay", "notes/": "Notes"}
+_ROOMS = {"replay/": "Replay", "critic/": "Critic", "notes/": "Notes"}
 _BRACKETS = re.compile(r"(\[[^\]]*\])")
 
 
@@ -171,7 +171,7 @@ def _pairs(study: Study) -> list[tuple[str, list[Dot]]]:
 
 
 def _room(study: Study, room: str) -> str:
-    """Draw whatever the arms log about replay, or about notes, over training steps."""
+    """Draw whatever the arms log about a room, over training steps."""
     logged = [
         (
             result.arm.name,

@@ -43,7 +43,7 @@ class LoadedConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the source says: its name, the presets it builds on, and its own settings."""
+    """What the source says: a file's name, the presets it builds on, and its own settings."""
 
     name: str
     presets: tuple[str, ...]
@@ -84,7 +84,7 @@ def _read(source: Path | str | Mapping[str, object] | None) -> _Given:
     if isinstance(source, Mapping):
         return _split("", tree_from_mapping(source))
     if isinstance(source, str) and source in list_presets():
-        return _Given(source, (source,), Branch({}, DEFAULT))
+        return _Given("", (source,), Branch({}, DEFAULT))
     path = Path(source)
     place = Source("file", str(source))
     return _split(path.stem, parse_yaml(decode_yaml(_bytes(path, str(source)), place), place))

@@ -120,11 +120,11 @@ def _mean_chances(weights: Floats, quotas: Sequence[Quota], share: float) -> NDA
     found = np.zeros(weights.size)
     for count, chance in ((low, 1.0 - up), (low + 1, up)):
         if chance > 1e-9 and count:
-            found += chance * _chances(weights, quotas, count)
+            found += chance * chances(weights, quotas, count)
     return np.clip(found, np.finfo(np.float64).tiny, 1.0)
 
 
-def _chances(weights: Floats, quotas: Sequence[Quota], count: int) -> NDArray[np.float64]:
+def chances(weights: Floats, quotas: Sequence[Quota], count: int) -> NDArray[np.float64]:
     """Inclusion probability of rows [n] when `count` of them are drawn."""
     if not quotas:
         return inclusion(weights, count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -12,48 +12,29 @@ from numpy.typing import NDArray
 
 from recollect.ledger import Mark, TaskState
 from recollect.randomness import stream
+from recollect.replay.adaptation import Adaptation, Limits
 from recollect.replay.book import Result, TaskBook
 from recollect.replay.buckets import task_weights
 from recollect.replay.choice import Chooser
-from recollect.replay.eligibility import Now, Rules, eligible
-from recollect.replay.eviction import Keeping, beyond_budget, beyond_task
+from recollect.replay.eligibility import Now, eligible
+from recollect.replay.eviction import beyond_budget, beyond_task
 from recollect.replay.pick import Pick
+from recollect.replay.policy import Budget, Policy
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import Quota, draw_with_quotas
+from recollect.replay.quotas import Quota, chances, draw_with_quotas
 from recollect.replay.sampling import NOTHING, Drawn, draw
 from recollect.replay.starting import Start, quota
 from recollect.replay.task_columns import TaskColumns
-from recollect.replay.weights import Weighing, priority_weights, row_weights
+from recollect.replay.weights import (
+    grown_beta,
+    largest_weight,
+    priority_weights,
+    row_weights,
+)
 from recollect.trajectory import Trajectory
 from recollect.types import Action, GroupId, RunId, Task, TaskKey, TrajectoryId, group_id
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """How much is replayed; see the settings of the same names."""
-
-    mix_ratio: float = 0.0
-    mix_rows: int = 1
-    trains: bool = True  # False: mixed tasks are visited again, their rows stay out
-    repair_rows: int = 0
-    buffer_updates: int = 0
-    buffer_rows: int = 0
-    buffer_share: float | None = None  # of `step_rows`; then it decides, not `buffer_rows`
-    step_rows: int = 0
-    max_per_task: int | None = None
-    max_domain_share: float | None = None
-    beta: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much is kept; None = everything."""
-
-    rows_per_task: int | None = None
-    max_rows: int | None = None
-    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +43,6 @@ class MixedTask:
 
     task: Task
     picks: tuple[Pick, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """All the rules of a replayer, fixed for its run."""
-
-    rules: Rules
-    weighing: Weighing
-    amounts: Amounts
-    keeping: Keeping
-    budget: Budget
 
 
 class Replayer:
@@ -93,11 +63,15 @@ class Replayer:
         start: Start,
         run: RunId,
         seed: int,
+        adaptation: Adaptation | None = None,
     ) -> None:
         self.pool = pool
         self.book = book
         self.start = start
         self._policy = policy
+        self.adaptation = adaptation
+        self._rules = policy.rules
+        self.limits = Limits(policy.rules.max_age, policy.rules.max_uses, policy.budget.max_rows)
         self._chooser = chooser
         self._run = run
         self._seed = seed
@@ -120,6 +94,11 @@ class Replayer:
         """Mark those rows of the pool."""
         return self._eligible
 
+    @property
+    def ages(self) -> NDArray[np.int32]:
+        """Age of the pool's rows in this step; -1 if no policy sampled them."""
+        return self.pool.ages(self._now.version, self._run)
+
     def begin(self, step: int, steps: int, version: int) -> None:
         """Bring pool and weights up to date for a step."""
         self.pool.refresh()
@@ -128,7 +107,13 @@ class Replayer:
         self._slots = count()
         self.taken, self._joined = [], set()
         self._begun = self.start.has_begun(step, steps, len(self.pool))
-        self._eligible = eligible(self.pool, self._tasks, self._policy.rules, self._now)
+        if self.adaptation is not None:
+            self.limits = self.adaptation.limits(step, steps)
+            self._begun = self._begun and self.limits.level > 0
+            self._rules = replace(
+                self._policy.rules, max_age=self.limits.max_age, max_uses=self.limits.max_uses
+            )
+        self._eligible = eligible(self.pool, self._tasks, self._rules, self._now)
         self._weights = row_weights(
             self.pool, self._tasks, self._policy.weighing, self._now, self._eligible
         )
@@ -138,7 +123,8 @@ class Replayer:
         amounts = self._policy.amounts
         if not (self._begun and amounts.mix_ratio):
             return []
-        wanted = quota(amounts.mix_ratio, tasks, self.start.since, self._now.step)
+        share = amounts.mix_ratio * self.limits.level
+        wanted = quota(share, tasks, self.start.since, self._now.step)
         rows = np.flatnonzero(self._eligible & self.pool.facts["success"])
         if self._chooser.choice == "random":  # which never takes a row without weight
             rows = rows[self._weights[rows] > 0]
@@ -184,16 +170,12 @@ class Replayer:
     def buffer(self) -> list[list[Pick]]:
         """Draw the rows of the extra updates, update by update; advantages are those they had."""
         amounts = self._policy.amounts
-        if not (self._begun and amounts.buffer_updates):
+        wanted = self._buffer_rows()
+        if not (self._begun and wanted):
             return []
-        wanted = amounts.buffer_updates * amounts.buffer_rows
-        if amounts.buffer_share is not None:
-            share, rows = amounts.buffer_share, amounts.step_rows
-            wanted = quota(share, rows, self.start.since, self._now.step)
-        if not wanted:
-            return []
-        known = np.nan_to_num(self.pool.advantage) != 0.0
-        weights = np.where(self._eligible & known, self._weights, 0.0)
+        weights = np.where(self._eligible, self._weights, 0.0)
+        if amounts.needs_advantage:
+            weights[np.nan_to_num(self.pool.advantage) == 0.0] = 0.0
         rng = self._stream("buffer")
         drawn = self._draw_rows(weights, wanted, rng)
         if not drawn.positions.size:
@@ -201,12 +183,12 @@ class Replayer:
         order = rng.permutation(drawn.positions.size)
         drawn = Drawn(drawn.positions[order], drawn.probabilities[order])
         possible = int(np.count_nonzero(weights))
-        corrected = priority_weights(drawn.probabilities, possible, amounts.beta)
+        corrected = self._priority_weights(drawn, weights, wanted)
         groups = [
             group_id(self._run, self._now.step, self.pool.tasks[int(number)].key, part=1)
             for number in self.pool.facts["task"][drawn.positions]
         ]
-        why = f"of {possible} rows with an advantage"
+        why = f"of {possible} rows" + (" with an advantage" if amounts.needs_advantage else "")
         picks = self._picks("buffer", drawn, groups, why, corrected)
         updates = min(amounts.buffer_updates, len(picks))
         return [picks[number::updates] for number in range(updates)]
@@ -241,7 +223,32 @@ class Replayer:
         domains = Quota(self._tasks.domain[numbers], _at_least_one(share * wanted))
         return draw_with_quotas(weights, [domains], wanted, rng)
 
+    def _buffer_rows(self) -> int:
+        """Count the rows of this step's extra updates, all together."""
+        amounts, level = self._policy.amounts, self.limits.level
+        if not amounts.buffer_updates:
+            return 0
+        if amounts.buffer_share is not None:
+            share = level * amounts.buffer_share
+            rows = quota(share, amounts.step_rows, self.start.since, self._now.step)
+            return rows if self._begun else 0
+        whole = amounts.buffer_updates * amounts.buffer_rows
+        return whole if level == 1.0 else _at_least_one(level * whole)
+
+    def _priority_weights(self, drawn: Drawn, weights: Floats, wanted: int) -> NDArray[np.float64]:
+        """Weigh drawn rows against the rule by which they came."""
+        amounts, possible = self._policy.amounts, int(np.count_nonzero(weights))
+        beta = grown_beta(amounts.beta, amounts.beta_growth, self.start.since, self._now.step)
+        scale = None if amounts.weight_scale == "draw" else 1.0
+        if amounts.weight_scale == "pool":
+            every = chances(weights, self._quotas(wanted), wanted)
+            scale = largest_weight(every[every > 0], drawn.positions.size, beta)
+        return priority_weights(drawn.probabilities, possible, beta, scale)
+
     def _draw_rows(self, weights: Floats, wanted: int, rng: np.random.Generator) -> Drawn:
+        return draw_with_quotas(weights, self._quotas(wanted), wanted, rng)
+
+    def _quotas(self, wanted: int) -> list[Quota]:
         amounts, tasks = self._policy.amounts, self.pool.facts["task"]
         quotas = []
         if amounts.max_domain_share is not None:
@@ -249,7 +256,7 @@ class Replayer:
             quotas.append(Quota(self._tasks.domain[tasks], most))
         if amounts.max_per_task is not None:
             quotas.append(Quota(tasks, amounts.max_per_task))
-        return draw_with_quotas(weights, quotas, wanted, rng)
+        return quotas
 
     def _choose(self, rows: NDArray[np.int64], wanted: int, rng: np.random.Generator) -> Drawn:
         return self._chooser.choose(self.pool, rows, self._weights[rows], wanted, rng)
@@ -288,12 +295,13 @@ class Replayer:
 
     def _over_budget(self, arriving: int) -> dict[TrajectoryId, str]:
         """Name rows that make room for those arriving, among those there when the step began."""
-        budget, found = self._policy.budget, dict[TrajectoryId, str]()
+        budget = replace(self._policy.budget, max_rows=self.limits.max_rows)
+        found = dict[TrajectoryId, str]()
         if budget == Budget():
             return found
         # A row that only rests, or was drawn in this step, is as useful as one that could be drawn.
         policy, now = self._policy, self._now
-        lasting = eligible(self.pool, self._tasks, policy.rules, now, resting=True)
+        lasting = eligible(self.pool, self._tasks, self._rules, now, resting=True)
         weights = row_weights(self.pool, self._tasks, policy.weighing, now, lasting)
         useful = np.where(lasting, weights, -1.0)
         if budget.rows_per_task is not None and len(self.pool):

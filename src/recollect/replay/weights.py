@@ -19,7 +19,7 @@ Priority: TypeAlias = Literal["equal", "advantage", "stored", "reward", "likelih
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """weight = priority^alpha * 2^(-age / half_life) * bucket weight of the task's success rate."""
+    """weight = (priority + floor)^alpha * 2^(-age / half_life) * bucket weight of the task."""
 
     priority: Priority = "equal"
     alpha: float = 1.0
@@ -27,6 +27,7 @@ class Weighing:
     buckets: Shape = "uniform"
     center: float = 0.5
     sigma: float = 0.125
+    floor: float = 0.0
 
 
 def row_weights(
@@ -40,6 +41,8 @@ def row_weights(
     # Only allowed rows are weighed: of a large pool, an age limit leaves few.
     rows = np.flatnonzero(allowed)
     weights = priorities(pool, weighing.priority, rows)
+    if weighing.floor:
+        weights = weights + weighing.floor
     if weighing.alpha == 0.5:
         weights = np.sqrt(weights)
     elif weighing.alpha != 1.0:
@@ -70,16 +73,30 @@ def priorities(pool: Pool, kind: Priority, rows: NDArray[np.int64]) -> Floats:
     return np.asarray(np.exp(pool.facts["logprob"][rows]))
 
 
-def priority_weights(probabilities: Floats, rows: int, beta: float) -> NDArray[np.float64]:
-    """Weights (N p)^-beta of drawn rows over the largest of them: [k], in (0, 1].
+def priority_weights(
+    probabilities: Floats, rows: int, beta: float, scale: float | None = None
+) -> NDArray[np.float64]:
+    """Weights (N p)^-beta of drawn rows, over the largest of them or over `scale`: [k], above 0.
 
     `probabilities` are inclusion probabilities of k draws from `rows` = N rows that could have
     been drawn; p is the share of one draw, probability / k, so that equal chances give weight 1.
-    With beta = 1 a weighted sum over the draws is, up to that scale, unbiased for the sum over
-    all rows. (Schaul et al. 2016, arXiv:1511.05952, for draws with replacement.)
+    With beta = 1 a weighted sum over the draws is unbiased for k / N times the sum over all rows,
+    divided by the scale: exactly so with a `scale` that does not depend on which rows came (see
+    `largest_weight`), up to a factor of the draw's own without one. (Schaul et al. 2016,
+    arXiv:1511.05952, for draws with replacement.)
     """
     if not probabilities.size:
         return np.empty(0)
     shares = np.asarray(probabilities, dtype=np.float64) / probabilities.size
     weights = (rows * shares) ** -beta
-    return np.asarray(weights / weights.max())
+    return np.asarray(weights / (weights.max() if scale is None else scale))
+
+
+def largest_weight(probabilities: Floats, draws: int, beta: float) -> float:
+    """Largest weight (N p)^-beta that any of N rows with these inclusion probabilities can get."""
+    return float((probabilities.size * float(probabilities.min()) / draws) ** -beta)
+
+
+def grown_beta(beta: float, growth: float, since: int, step: int) -> float:
+    """Beta of a step: `beta` in the first step with replay, `growth` more in each one after."""
+    return min(1.0, beta + growth * (step - since))

@@ -25,6 +25,10 @@ def _three(value: float) -> str:
     return decimal(value, 3)
 
 
+def _times(value: float) -> str:
+    return f"{decimal(value, 1)}x"
+
+
 # Label, metrics (the first that is there counts), spelling.
 _FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] = (
     ("loss", ("train/loss",), _four),
@@ -34,13 +38,23 @@ _FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] = (
     ("BUF", ("replay/pool_rows",), whole),
     ("EFF", ("replay/ratio",), _three),
 )
+# A run with a critic shows these as one word, as seed 003 does: PL:0.32 VL:0.12 R:1.56 BUF:450.
+_PPO = "critic/loss"
+_PPO_FIELDS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("PL", "train/loss", _four),
+    ("VL", _PPO, _four),
+    ("R", "reward/mean", _three),
+    ("BUF", "replay/pool_rows", whole),
+    ("EFF", "replay/ratio", _times),
+)
+_IN_THE_WORD = {name for _, name, _ in _PPO_FIELDS}
 # Shown only when there is something to show.
 _TROUBLES = (
     ("skipped", "train/skipped_steps"),
     ("failed", "rollout/failed"),
     ("drops", "health/sink_drops"),
 )
-_ON_THE_LINE = {name for _, names, _ in _FIELDS for name in names} | {"time/step"}
+_ON_THE_LINE = {name for _, names, _ in _FIELDS for name in names} | {"time/step", _PPO}
 
 
 def join_fields(fields: Sequence[Field]) -> str:
@@ -51,8 +65,13 @@ def join_fields(fields: Sequence[Field]) -> str:
 def step_fields(metrics: Mapping[str, float], extra: Sequence[Field] = ()) -> list[Field]:
     """Pick what a step's line and the bar show; `extra` pairs come after the usual ones."""
     found = []
+    known = metrics
+    if _PPO in metrics:
+        words = [f"{label}:{spell(metrics[n])}" for label, n, spell in _PPO_FIELDS if n in metrics]
+        found.append(("", " ".join(words)))
+        known = {name: value for name, value in metrics.items() if name not in _IN_THE_WORD}
     for label, names, spell in _FIELDS:
-        value = next((metrics[name] for name in names if name in metrics), None)
+        value = next((known[name] for name in names if name in known), None)
         if value is not None:
             found.append((label, spell(value)))
     for label, name in _TROUBLES:

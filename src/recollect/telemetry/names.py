@@ -20,6 +20,7 @@ Direction = Literal["up", "down"]
 ROOMS = {
     "train": "the optimiser's side of a step",
     "reward": "what the step's rollouts earned",
+    "critic": "what was expected, and how wrong that was (PPO only)",
     "policy": "how far the policy moved, and how sure it is",
     "rollout": "what was generated",
     "replay": "what was drawn from the pool, and what it did",
@@ -61,7 +62,13 @@ def _seconds(phase: str, text: str) -> Metric:
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("train/loss", "", None, "Loss of the step, mean over its optimiser updates."),
+    Metric(
+        "train/loss",
+        "",
+        None,
+        "Loss of the step, mean over its optimiser updates; the critic's is not in it. PL in a "
+        "PPO run's line.",
+    ),
     Metric("train/grad_norm", "", None, "Norm of the gradient before clipping."),
     Metric("train/learning_rate", "", None, "Learning rate of the step's last update."),
     Metric("train/tokens", "tokens", None, "Sampled tokens that carried gradient."),
@@ -83,6 +90,19 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("reward/mean/<domain>", "", "up", "Mean reward of the fresh rows of one domain."),
     Metric("reward/success/<domain>", "share", "up", "Success among one domain's fresh rows."),
+    Metric("critic/loss", "", "down", "Value loss, mean over the step's updates: VL in the line."),
+    Metric("critic/grad_norm", "", None, "Norm of the critic's gradient before clipping."),
+    Metric(
+        "critic/explained_variance",
+        "",
+        "up",
+        "1 - Var(return - value) / Var(return) over fresh tokens, before the step's updates: 1 = "
+        "the critic knew, 0 = no better than the mean. Left out where returns do not vary.",
+    ),
+    Metric("critic/value", "", None, "Mean value of the states before fresh tokens."),
+    Metric("critic/return", "", None, "Mean return of fresh tokens, which the critic learns."),
+    Metric("critic/td_error", "", "down", "Mean size of the critic's one-token errors."),
+    Metric("critic/advantage", "", None, "Mean size of fresh advantages before whitening."),
     Metric(
         "policy/kl",
         "nats/token",
@@ -131,6 +151,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("replay/buffered", "rows", None, "Stored rows in extra updates."),
     Metric("replay/age_mean", "updates", None, "Mean age of the drawn rows."),
     Metric("replay/age_max", "updates", None, "Age of the oldest drawn row."),
+    Metric("replay/pool_age_mean", "updates", None, "Mean age of the rows in the pool."),
+    Metric("replay/pool_age_max", "updates", None, "Age of the oldest row in the pool."),
+    Metric("replay/used_total", "rows", None, "Uses of stored rows since the run began."),
     Metric("replay/uses_mean", "uses", None, "Mean uses of the rows in the pool."),
     Metric("replay/uses_max", "uses", None, "Most uses of a row in the pool."),
     Metric("replay/loss", "", None, "Part of train/loss that comes from stored rows."),
@@ -145,6 +168,16 @@ METRICS: tuple[Metric, ...] = (
         "up",
         "Effective sample size of replayed tokens, (sum r)^2 / (n sum r^2): 1 = as good as fresh.",
     ),
+    Metric(
+        "replay/kl",
+        "nats/token",
+        "down",
+        "Estimated KL of the policy from those that sampled the replayed tokens.",
+    ),
+    Metric("replay/level", "share", None, "Part of the configured replay in force (adapt)."),
+    Metric("replay/max_age", "updates", None, "Age limit in force (adapt)."),
+    Metric("replay/max_uses", "uses", None, "Use limit in force (adapt)."),
+    Metric("replay/max_rows", "rows", None, "Capacity of the pool in force (adapt)."),
     Metric("replay/clip_share", "share", "down", "Share of replayed tokens the correction cut."),
     Metric(
         "replay/push",

@@ -44,6 +44,8 @@ PANELS = (
     Panel("eval/success", "Held-out success", "attempts that succeed (%)"),
     Panel("reward/mean", "Training reward", "mean reward of fresh rows"),
     Panel("train/loss", "Loss", "loss"),
+    Panel("critic/loss", "Value loss", "value loss"),
+    Panel("critic/explained_variance", "Critic", "explained variance of returns"),
     Panel("policy/kl", "Drift within a step", "KL (nats per token)"),
     Panel("policy/entropy", "Policy entropy", "entropy (nats per token)"),
     Panel("reward/dead_groups", "Groups without signal", "groups (%)"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.replay.pick import Pick
+from recollect.train.credit import Credit
 from recollect.trajectory import Trajectory
 
 
@@ -14,7 +15,8 @@ class ScoredRow:
     """A trajectory with its advantage. Without signal it has no say in the gradient.
 
     `pick` says how a replayed row came here; None means that it is fresh. `stripped` rows were
-    sampled with notes in their prompt, which this view of them lacks.
+    sampled with notes in their prompt, which this view of them lacks. With a critic `credit` holds
+    the advantages of the tokens, of which `advantage` is the mean before whitening.
     """
 
     trajectory: Trajectory
@@ -22,6 +24,7 @@ class ScoredRow:
     signal: bool
     pick: Pick | None = None
     stripped: bool = False
+    credit: Credit | None = None
 
 
 @dataclass(frozen=True, slots=True)

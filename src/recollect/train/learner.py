@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +20,8 @@ from recollect.models.attention import packed
 from recollect.models.loading import Policy
 from recollect.randomness import stream_seed
 from recollect.train.batch import Batch, ScoredRow, minibatches
+from recollect.train.critic import CriticLearner
+from recollect.train.given import Given
 from recollect.train.guards import Guard
 from recollect.train.objective import (
     aggregated,
@@ -25,19 +29,21 @@ from recollect.train.objective import (
     policy_losses,
     replayed_losses,
     stripped_losses,
+    value_losses,
 )
 from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
 from recollect.train.packing import Pack, pack
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
 from recollect.train.scorer import (
-    Recorded,
     Reference,
+    by_row,
     entropies,
+    last_hidden,
     log_distributions,
     of_targets,
     target_logprobs,
 )
-from recollect.train.stripped import BareRows, is_stripped, look_at
+from recollect.train.stripped import BareRows, look_at
 from recollect.trajectory import Trajectory
 
 OPTIMIZER = "optimizer.safetensors"
@@ -48,11 +54,17 @@ class Learner:
 
     Promises: the same batches in the same order give the same weights, bit for bit, on one
     CPU; a loss or gradient that is not finite changes nothing and is counted; a batch without
-    signal changes nothing. `reference` is needed where `algo.kl_coef` is above 0.
+    signal changes nothing. `reference` is needed where `algo.kl_coef` is above 0, `critic` where
+    `algo.advantage` is gae: it then trains on the same packs.
     """
 
     def __init__(
-        self, policy: Policy, config: Config, guard: Guard, reference: Reference | None = None
+        self,
+        policy: Policy,
+        config: Config,
+        guard: Guard,
+        reference: Reference | None = None,
+        critic: CriticLearner | None = None,
     ) -> None:
         assert reference is not None or not config.algo.kl_coef, "a KL divergence to what?"
         self.policy = policy
@@ -60,6 +72,7 @@ class Learner:
         self._config = config
         self._guard = guard
         self._reference = reference
+        self._critic = critic
         self._temperature = config.rollout.temperature
         self._parameters = policy.trainable()
         self._optimizer = make_optimizer(self._parameters, config.train)
@@ -82,9 +95,10 @@ class Learner:
         rate = learning_rate(train, step, self._config.run.steps)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        figures = UpdateFigures()
-        parts = minibatches(batch.training, train.minibatches) * train.epochs
-        parts += batch.extra
+        if self._critic is not None:
+            self._critic.begin(step)
+        figures = UpdateFigures(self._critic is not None)
+        parts = self._parts(batch)
         self._bare = look_at(batch.training, self._config.notes, self.logprobs)
         self._old_logprobs = {**self._recomputed(batch), **self._bare.old}
         with _seeded(self._config.run.seed, step, self.policy.device):
@@ -95,14 +109,18 @@ class Learner:
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[NDArray[np.float32]]:
         """Log-probs of each row's sampled tokens under the policy as it is now."""
-        found = [np.empty(t.sampled_count, np.float32) for t in trajectories]
-        for each in self._packs(trajectories):
-            values = target_logprobs(self.policy.model, each, self._temperature).cpu().numpy()
-            rows, places = each.rows.cpu().numpy(), each.places.cpu().numpy()
-            for number in np.unique(rows):
-                mine = rows == number
-                found[number][places[mine]] = values[mine]
-        return found
+        model, temperature = self.policy.model, self._temperature
+        packs = self._packs(trajectories)
+        return by_row(
+            trajectories, [(each, target_logprobs(model, each, temperature)) for each in packs]
+        )
+
+    def values(self, trajectories: Sequence[Trajectory]) -> list[NDArray[np.float32]]:
+        """Value before each sampled token of each row, by the critic as it is now."""
+        assert self._critic is not None, "values by whom?"
+        model, critic = self.policy.model, self._critic
+        packs = self._packs(trajectories)
+        return by_row(trajectories, [(each, critic.expected(model, each)) for each in packs])
 
     def penalties(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """KL cost of each row, to be taken off its reward: kl_coef times the sum over its tokens.
@@ -111,17 +129,20 @@ class Learner:
         passes, so that equal weights cost exactly 0: with recorded log-probs rounding would be
         left over, and advantages blow the smallest difference within a group up to full size.
         """
-        algo, costs = self._config.algo, np.zeros(len(trajectories))
-        if self._reference is not None and algo.kl_in == "reward":
-            for each in self._packs(trajectories):
-                cost = kl.kl_penalty(
-                    target_logprobs(self.policy.model, each, self._temperature),
-                    self._reference.logprobs(each, self._temperature),
-                    torch.ones_like(each.targets, dtype=torch.bool),
-                    estimator=algo.kl_estimator,
-                )
-                np.add.at(costs, each.rows.cpu().numpy(), cost.double().cpu().numpy())
-        return [algo.kl_coef * float(cost) for cost in costs]
+        costs = np.zeros(len(trajectories))
+        for each, cost in self._kl_costs(trajectories):
+            np.add.at(costs, each.rows.cpu().numpy(), cost.double().cpu().numpy())
+        return [self._config.algo.kl_coef * float(cost) for cost in costs]
+
+    def token_penalties(
+        self, trajectories: Sequence[Trajectory]
+    ) -> list[NDArray[np.float32]] | None:
+        """KL cost of each sampled token, to be taken off its reward; None where there is none."""
+        if self._reference is None or self._config.algo.kl_in != "reward":
+            return None
+        coef = self._config.algo.kl_coef
+        costs = [(each, coef * cost) for each, cost in self._kl_costs(trajectories)]
+        return by_row(trajectories, costs)
 
     def save(self, folder: Path) -> None:
         """Write weights and optimiser state into a folder; OSError where the disk refuses."""
@@ -130,13 +151,42 @@ class Learner:
         try:
             self.policy.save(folder)
             save_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+            if self._critic is not None:
+                self._critic.save(folder)
         except SafetensorError as error:  # a class of its own, for a full disk too
             raise OSError(errno.EIO, str(error), str(folder)) from error
 
     def restore(self, folder: Path, version: int) -> None:
         """Take optimiser state and version back; the weights were loaded with the policy."""
         load_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+        if self._critic is not None:
+            self._critic.restore(folder)
         self.version = version
+
+    def _kl_costs(self, trajectories: Sequence[Trajectory]) -> Iterator[tuple[Pack, torch.Tensor]]:
+        """Estimates [n] of the KL divergence at a pack's targets, if they go into the reward."""
+        algo = self._config.algo
+        if self._reference is None or algo.kl_in != "reward":
+            return
+        for each in self._packs(trajectories):
+            yield (
+                each,
+                kl.kl_penalty(
+                    target_logprobs(self.policy.model, each, self._temperature),
+                    self._reference.logprobs(each, self._temperature),
+                    torch.ones_like(each.targets, dtype=torch.bool),
+                    estimator=algo.kl_estimator,
+                ),
+            )
+
+    def _parts(self, batch: Batch) -> list[tuple[ScoredRow, ...]]:
+        """Rows of each optimiser step, in order."""
+        train, replay = self._config.train, self._config.replay
+        fresh = minibatches(batch.training, train.minibatches)
+        if replay.buffer_place == "among":
+            both = zip_longest(fresh, batch.extra, fillvalue=())
+            return [(*rows, *stored) for rows, stored in both] * train.epochs
+        return fresh * train.epochs + list(batch.extra) * replay.buffer_epochs
 
     def _recomputed(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
         """Log-probs that stand in for the recorded ones of stored rows, where that is asked for."""
@@ -157,10 +207,10 @@ class Learner:
     def _step(self, rows: Sequence[ScoredRow], step: int, figures: UpdateFigures) -> None:
         """One optimiser step over some rows, pack by pack."""
         trajectories = [row.trajectory for row in rows]
-        given = _Given(rows, self._old_logprobs, self._bare.distilled, self.policy.device)
+        given = Given(rows, self._old_logprobs, self._bare.distilled, self.policy.device)
         by_token = self._config.algo.aggregation == "token-mean"
         denominator = sum(t.sampled_count for t in trajectories) if by_token else len(rows)
-        self._optimizer.zero_grad(set_to_none=True)
+        self._forget()
         piece = StepFigures()
         for each in self._packs(trajectories):
             # The layout stays in force for the backward pass: checkpointing runs layers again.
@@ -176,21 +226,40 @@ class Learner:
                 [p for _, p in self._parameters], self._config.train.max_grad_norm
             )
         )
-        if self._guard.allows(step, piece.loss, norm, rows):
+        if self._guard.allows(step, *self._to_guard(piece, norm), rows):
             self._optimizer.step()
+            if self._critic is not None:
+                self._critic.apply()
             self.version += 1
             figures.apply(piece, norm, rows)
         else:
             figures.skip()
+        self._forget()
+
+    def _reading(self, model: Any) -> AbstractContextManager[list[torch.Tensor]]:
+        """Let the critic read what the model's output layer reads, where there is a critic."""
+        return nullcontext([]) if self._critic is None else last_hidden(model)
+
+    def _to_guard(self, piece: StepFigures, norm: float) -> tuple[float, float]:
+        """Loss and gradient norm that must be finite: with a critic, its own as well."""
+        if self._critic is None:
+            return piece.loss, norm
+        piece.critic.norm = self._critic.clip()
+        return piece.loss + piece.critic.loss, norm + piece.critic.norm
+
+    def _forget(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
+        if self._critic is not None:
+            self._critic.forget()
 
     def _loss(
-        self, each: Pack, given: _Given, denominator: float, figures: StepFigures
+        self, each: Pack, given: Given, denominator: float, figures: StepFigures
     ) -> torch.Tensor:
-        algo = self._config.algo
-        distributions = log_distributions(self.policy.model, each, self._temperature)
+        algo, model = self._config.algo, self.policy.model
+        with self._reading(model) as hidden:
+            distributions = log_distributions(model, each, self._temperature)
         logprobs, recorded = of_targets(distributions, each), given.recorded.logprobs(each)
-        rows, advantages = Rows(each.rows, given.count), given.advantages[each.rows]
+        rows, advantages = Rows(each.rows, given.count), given.advantages(each)
         stored, stripped = given.stored[each.rows], given.stripped[each.rows]
         fresh = ~(stored | stripped)
         token_losses, diagnostics = policy_losses(algo, logprobs, recorded, advantages, fresh, rows)
@@ -219,37 +288,20 @@ class Learner:
             token_losses = token_losses - algo.entropy_coef * bonus
         loss = aggregated(self._config, token_losses, rows, denominator)
         figures.add(loss, logprobs, recorded, diagnostics)
-        return loss
-
-
-class _Given:
-    """What is known of the rows of one optimiser step before the model sees them, as tensors."""
-
-    def __init__(
-        self,
-        rows: Sequence[ScoredRow],
-        old: Mapping[str, NDArray[np.float32]],
-        distilled: frozenset[str],
-        device: torch.device,
-    ) -> None:
-        self.count = len(rows)
-        trajectories = [row.trajectory for row in rows]
-        self.recorded = Recorded(trajectories, device, old)
-        # What drift is measured from is always the policy that sampled, where one is known.
-        unknown = {str(t.id): old[t.id] for t in trajectories if t.logprobs is None}
-        self.behaviour = Recorded(trajectories, device, unknown) if old else self.recorded
-        self.advantages = torch.tensor([row.advantage for row in rows], device=device)
-        self.stored = torch.tensor([row.pick is not None for row in rows], device=device)
-        self.weights = torch.tensor(
-            [1.0 if row.pick is None else row.pick.weight for row in rows], device=device
+        if self._critic is None:
+            return loss
+        losses = value_losses(
+            self._config.critic,
+            self._critic.critic.values(each, hidden[0]),
+            given.returns(each),
+            given.values(each),
         )
-        self.any_stored = any(row.pick is not None for row in rows)
-        bare = [is_stripped(row) for row in rows]
-        self.stripped = torch.tensor(bare, device=device)
-        self.any_stripped = any(bare)
-        self.distilled = torch.tensor(
-            [row.trajectory.id in distilled for row in rows], device=device
+        losses = losses * torch.where(
+            stored, self._config.correction.weight * given.weights[each.rows], 1.0
         )
+        value_loss = aggregated(self._config, losses, rows, denominator)
+        figures.critic.loss += float(value_loss.detach())
+        return loss + value_loss
 
 
 @contextmanager

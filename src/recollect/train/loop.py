@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from recollect.ledger import Cursor, Event, Group, Mark, Score, TaskState
 from recollect.notes.inject import NOTHING
@@ -23,6 +22,7 @@ from recollect.store.records import Batch as StoreBatch
 from recollect.telemetry import events
 from recollect.train.batch import Batch
 from recollect.train.checkpoint import prune_checkpoints, save_checkpoint
+from recollect.train.critic_metrics import critic_metrics
 from recollect.train.drawn import Drawn
 from recollect.train.interrupts import Interrupts
 from recollect.train.metrics import step_metrics
@@ -32,6 +32,7 @@ from recollect.train.replay_metrics import replay_metrics
 from recollect.train.replaying import (
     drifted,
     left_out_scores,
+    measured_of,
     results_of,
     scores_of,
     uses_of,
@@ -87,11 +88,11 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 _record(s, step, collected, batch, report, left_out)
             metrics = {
                 **step_metrics(plan.tasks, collected, batch, report, watch.seconds, s.totals),
+                **critic_metrics(batch, report),
                 **replay_metrics(s.replayer, drawn, batch, report, s.totals),
                 **note_metrics(s.notes, collected.trajectories, batch, report),
+                **(s.companion.metrics() if s.companion is not None else {}),
             }
-            if s.companion is not None:
-                metrics |= s.companion.metrics()
             s.sink.emit(events.StepFinished(step, steps, metrics))
             if _due(config.eval.every, step) or step == steps:
                 _evaluate(s, step, clock)
@@ -177,8 +178,10 @@ def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Draw
 
 
 def _score(s: Session, views: Views, drawn: Drawn) -> Batch:
-    """Compare the rows of each group as they will train, stored ones with fresh ones."""
+    """Compare the rows of each group as they will train, stored ones too; or ask the critic."""
     config, fresh, picks = s.config, views.fresh, drawn.grouped
+    if s.crediting is not None:
+        return views.marked(s.crediting.score(fresh, drawn))
     penalties = s.learner.penalties([*fresh, *(pick.trajectory for pick in picks)])
     baseline_only = config.replay.participation == "baseline"
     batch = score(fresh, config.algo.advantage, penalties, picks, baseline_only)
@@ -215,16 +218,29 @@ def _record(
         states, marks = s.replayer.finish(results, fresh)
         s.totals.replay_since = s.replayer.start.since
         s.totals.replay_solved = int(s.replayer.start.solved)
+    scores = scores_of(s.run, step, batch, report.replayed, s.config.draw.priority)
     s.store.commit(
         StoreBatch(
             task_states=states,
             uses=uses_of(s.run, step, report.replayed),
-            scores=[*scores_of(s.run, step, batch, report.replayed), *left_out],
+            scores=[*scores, *left_out],
             marks=marks,
+            events=_adapt(s, step, report),
             note_marks=s.notes.retirements(step) if s.notes is not None else (),
             cursors=[Cursor(s.run, step, s.learner.version)],
         )
     )
+
+
+def _adapt(s: Session, step: int, report: UpdateReport) -> list[Event]:
+    """Let the rules move the limits of the next step's replay; what they did is told and kept."""
+    replayer = s.replayer
+    if replayer is None or replayer.adaptation is None or not replayer.start.since:
+        return []
+    said = replayer.adaptation.saw(measured_of(report.replayed))
+    for text in said:
+        s.sink.emit(events.Warned(f"step {step}: {text}"))
+    return [Event(s.run, step, "replay_adapted", {"what": text}) for text in said]
 
 
 def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
@@ -248,18 +264,9 @@ def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
 def _save(s: Session, step: int) -> None:
     """Save a checkpoint, then let go of older ones."""
     s.sink.emit(events.PhaseStarted(step, "checkpoint"))
-    saved = save_checkpoint(s.folder.checkpoints, step, checkpoint_state(s), _writer(s))
+    saved = save_checkpoint(s.folder.checkpoints, step, checkpoint_state(s), s.write)
     prune_checkpoints(s.folder.checkpoints, step, s.config.checkpoint.keep)
     s.sink.emit(events.CheckpointSaved(step, saved.folder))
-
-
-def _writer(s: Session) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        s.learner.save(folder)
-        if s.companion is not None:
-            s.companion.save(folder)
-
-    return write
 
 
 def _tell_failures(s: Session, failures: Sequence[Failure]) -> None:

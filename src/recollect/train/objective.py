@@ -11,9 +11,11 @@ from recollect.algo import aggregation, corrections, kl
 from recollect.algo.losses import cispo, gspo, importance_weighted, ppo_clip, reinforce, topr
 from recollect.algo.rows import Rows
 from recollect.algo.surrogate import TokenDiagnostics
+from recollect.algo.values import value_loss
 from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.config import Config
 from recollect.config.schema.correction import CorrectionSettings
+from recollect.config.schema.critic import CriticSettings
 
 
 def policy_losses(
@@ -114,6 +116,16 @@ def kl_losses(
     # The schema refuses k1 in the loss, whose gradient is 0 on average.
     gradient: Literal["k2", "k3"] = "k3" if algo.kl_estimator == "k3" else "k2"
     return algo.kl_coef * kl.kl_loss(logprobs, reference, mask, value="k3", gradient=gradient)
+
+
+def value_losses(
+    critic: CriticSettings, values: torch.Tensor, returns: torch.Tensor, old: torch.Tensor
+) -> torch.Tensor:
+    """Loss of each value [n], all of which count, clipped around the old ones if that is asked."""
+    mask = torch.ones_like(values, dtype=torch.bool)
+    if critic.clip is None:
+        return value_loss(values, returns, mask)
+    return value_loss(values, returns, mask, old_values=old, cliprange=critic.clip)
 
 
 def aggregated(

@@ -11,9 +11,14 @@ import torch
 from recollect.config.schema.train import TrainSettings
 
 
-def learning_rate(config: TrainSettings, step: int, steps: int) -> float:
-    """Rate of a step (1 to steps): linear warm-up, then constant, or linear or cosine to 0."""
-    base = config.learning_rate
+def learning_rate(
+    config: TrainSettings, step: int, steps: int, largest: float | None = None
+) -> float:
+    """Rate of a step (1 to steps): linear warm-up, then constant, or linear or cosine to 0.
+
+    `largest` takes the place of the configured rate; the schedule stays.
+    """
+    base = config.learning_rate if largest is None else largest
     if step <= config.warmup_steps:
         return base * step / config.warmup_steps
     if config.schedule == "constant":

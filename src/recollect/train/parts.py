@@ -9,6 +9,7 @@ from recollect.rollout.collector import Collector
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.train.checkpoint import Checkpoint
+from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.evaluation import Evaluator
 from recollect.train.scorer import Reference
 
@@ -53,6 +54,21 @@ def make_reference(
     moved = checkpoint is not None and not config.model.lora.rank
     began_adapted = has_adapter(config.model.name)
     return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
+
+
+def critic_from(config: Config, policy: Policy) -> CriticLearner | None:
+    """Make the critic of a run, as it is before the first update; None where there is none."""
+    if config.algo.advantage != "gae" or config.critic.kind == "head":
+        return make_critic(config, policy, None)
+    start = load_policy(
+        config.critic.model or config.model.name,
+        dtype=config.model.dtype,
+        device=config.model.device,
+        gradient_checkpointing=config.model.gradient_checkpointing,
+        seed=config.run.seed,
+    )
+    _align(start)
+    return make_critic(config, policy, start)
 
 
 def _frozen(config: Config, name: str) -> Policy:

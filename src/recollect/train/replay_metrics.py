@@ -38,6 +38,9 @@ def replay_metrics(
         },
         **_draws(replayer, drawn.every, report.replayed),
         **_uses(report),
+        **_ages(replayer),
+        **_limits(replayer),
+        "replay/used_total": float(totals.replayed),
     }
 
 
@@ -64,6 +67,32 @@ def _draws(
     return figures
 
 
+def _ages(replayer: Replayer) -> dict[str, float]:
+    """Ages of the rows in the pool, for which there is a policy that sampled them."""
+    ages = replayer.ages
+    ages = ages[ages >= 0]
+    if not ages.size:
+        return {}
+    return {
+        "replay/pool_age_mean": float(ages.mean(dtype=np.float64)),
+        "replay/pool_age_max": float(ages.max()),
+    }
+
+
+def _limits(replayer: Replayer) -> dict[str, float]:
+    """The limits of the step, where rules move them."""
+    if replayer.adaptation is None:
+        return {}
+    limits = replayer.limits
+    figures = {
+        "replay/max_age": limits.max_age,
+        "replay/max_uses": limits.max_uses,
+        "replay/max_rows": limits.max_rows,
+    }
+    known = {name: float(value) for name, value in figures.items() if value is not None}
+    return {"replay/level": limits.level, **known}
+
+
 def _uses(report: UpdateReport) -> dict[str, float]:
     replayed = report.replayed
     if replayed is None:
@@ -76,5 +105,6 @@ def _uses(report: UpdateReport) -> dict[str, float]:
         "replay/ratio_p99": replayed.ratios.p99,
         "replay/ratio_max": replayed.ratios.max,
         "replay/ess": replayed.ratios.ess,
+        "replay/kl": replayed.kl,
         "replay/clip_share": replayed.clip_share,
     }

@@ -13,6 +13,7 @@ from recollect.algo.ratios import MAX_LOG_RATIO
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.replay.pick import Pick
 from recollect.train.batch import ScoredRow
+from recollect.train.credit import Credit
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class RowUse:
     """What one stored row did: ratios and clipping at its first use in the step.
 
     `loss_share` is its part of the absolute token losses of that optimiser step; `updates` counts
-    the optimiser steps that applied it.
+    the optimiser steps that applied it. `credit` is a critic's, where there is one.
     """
 
     pick: Pick
@@ -52,16 +53,21 @@ class RowUse:
     clip_share: float
     loss_share: float
     updates: int
+    credit: Credit | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """All stored rows of an update. `loss` is their part of the update's loss."""
+    """All stored rows of an update. `loss` is their part of the update's loss.
+
+    `kl` estimates KL(sampler || now) on their tokens (k3), in nats per token.
+    """
 
     uses: tuple[RowUse, ...]
     ratios: Ratios
     clip_share: float
     loss: float
+    kl: float
 
 
 @dataclass(slots=True)
@@ -125,6 +131,7 @@ class ReplayedFigures:
                 clip_share=float(clipped[mine].mean()),
                 loss_share=float(losses[mine].sum() / (tokens.all_losses or 1.0)),
                 updates=0,
+                credit=row.credit,
             )
             self._uses[row.pick.slot] = replace(first, updates=first.updates + 1)
 
@@ -133,9 +140,11 @@ class ReplayedFigures:
         if not self._uses:
             return None
         drift = np.concatenate(self._log_ratios)
+        bounded = np.clip(drift, -MAX_LOG_RATIO, MAX_LOG_RATIO)
         return Replayed(
             uses=tuple(self._uses[slot] for slot in sorted(self._uses)),
             ratios=Ratios.of(drift),
             clip_share=float(np.concatenate(self._clipped).mean()),
             loss=self._loss / steps,
+            kl=float(np.mean(np.expm1(bounded) - bounded)),
         )

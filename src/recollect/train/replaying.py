@@ -11,17 +11,18 @@ from recollect.config.schema.config import Config
 from recollect.ledger import Score, Use
 from recollect.replay.book import Result, TaskBook
 from recollect.replay.choice import Chooser
+from recollect.replay.controller import Measured
 from recollect.replay.pick import Pick
 from recollect.replay.pool import Pool
 from recollect.replay.replayer import Replayer
-from recollect.replay.settings import replay_policy, retirement, triggers
+from recollect.replay.settings import adaptation, replay_policy, retirement, triggers
 from recollect.replay.starting import Start
 from recollect.store.base import StoreReader
 from recollect.store.records import Provenance
-from recollect.train.batch import Batch
+from recollect.train.batch import Batch, ScoredRow
 from recollect.train.drawn import Drawn
 from recollect.train.learner import Learner
-from recollect.train.replayed import Ratios, Replayed
+from recollect.train.replayed import Ratios, Replayed, RowUse
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, TaskKey
@@ -52,6 +53,7 @@ def make_replayer(
         Start(triggers(config), totals.replay_since, bool(totals.replay_solved)),
         run,
         config.run.seed,
+        adaptation(config),
     )
 
 
@@ -126,10 +128,15 @@ def left_out_scores(
     return found
 
 
-def scores_of(run: RunId, step: int, batch: Batch, replayed: Replayed | None) -> list[Score]:
-    """Write down the advantage of every fresh row, and what was measured of replayed ones."""
+def scores_of(
+    run: RunId, step: int, batch: Batch, replayed: Replayed | None, priority: str = "advantage"
+) -> list[Score]:
+    """Write down the advantage of every fresh row, and what was measured of replayed ones.
+
+    The `priority` of rows that a critic credited is `draw.priority`'s, anew at every use.
+    """
     scores = [
-        Score(run, step, row.trajectory.id, row.advantage, abs(row.advantage))
+        Score(run, step, row.trajectory.id, row.advantage, _priority(row, priority))
         for row in batch.rows
         if row.pick is None and math.isfinite(row.advantage)
     ]
@@ -139,10 +146,19 @@ def scores_of(run: RunId, step: int, batch: Batch, replayed: Replayed | None) ->
             step,
             use.pick.trajectory.id,
             use.advantage,
-            abs(use.advantage),
+            _priority(use, priority),
             use.ratios.ess,
             use.ratios.p99,
         )
         for use in (replayed.uses if replayed else ())
     ]
     return scores
+
+
+def measured_of(replayed: Replayed | None) -> Measured | None:
+    """What the rules of adaptation look at; None where no stored row trained."""
+    return None if replayed is None else Measured(replayed.ratios.ess, replayed.kl)
+
+
+def _priority(row: ScoredRow | RowUse, kind: str) -> float:
+    return abs(row.advantage) if row.credit is None else row.credit.priority(kind)

@@ -24,6 +24,14 @@ class Drift:
     logprob_difference: float  # mean |trainer - sampler| before the first optimiser step
 
 
+@dataclass(slots=True)
+class CriticFigures:
+    """Value loss of an optimiser step or of an update (a mean), and the critic's gradient norm."""
+
+    loss: float = 0.0
+    norm: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
     """What an update did, over all of its optimiser steps.
@@ -31,7 +39,8 @@ class UpdateReport:
     Loss and gradient norm are means over the steps that were applied: 0 where no row carried
     signal, NaN where every step was refused. `rows` and `tokens` count what carried gradient,
     once, however often. `drift` is None where no fresh row did, `replayed` where no stored one,
-    `stripped` where none lost its notes.
+    `stripped` where none lost its notes, `critic` where there is none or nothing was applied; its
+    loss is not part of `loss`.
     """
 
     loss: float
@@ -44,12 +53,14 @@ class UpdateReport:
     drift: Drift | None
     replayed: Replayed | None = None
     stripped: Stripped | None = None
+    critic: CriticFigures | None = None
 
 
 class StepFigures:
     """Running sums over the packs of one optimiser step; those of fresh tokens, but for the loss.
 
-    `replayed` holds what stored rows did in it, `stripped` what rows did that lost their notes.
+    `replayed` holds what stored rows did in it, `stripped` what rows did that lost their notes,
+    `critic` what the critic did.
     """
 
     def __init__(self) -> None:
@@ -61,6 +72,7 @@ class StepFigures:
         self.ratio_max = 0.0
         self.replayed = ReplayedTokens()
         self.stripped = StrippedTokens()
+        self.critic = CriticFigures()
 
     def add(
         self,
@@ -82,9 +94,10 @@ class StepFigures:
 
 
 class UpdateFigures:
-    """Running sums over the optimiser steps of one update."""
+    """Running sums over the optimiser steps of one update, `with_critic` or without one."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_critic: bool = False) -> None:
+        self._with_critic = with_critic
         self._applied: list[StepFigures] = []
         self._norm = 0.0
         self._skipped = 0
@@ -117,6 +130,16 @@ class UpdateFigures:
             drift=self._drift(),
             replayed=self._replayed.report(steps),
             stripped=sum_up([step.stripped for step in self._applied], distilled),
+            critic=self._critic(),
+        )
+
+    def _critic(self) -> CriticFigures | None:
+        if not self._with_critic or not self._applied:
+            return None
+        steps = len(self._applied)
+        return CriticFigures(
+            sum(step.critic.loss for step in self._applied) / steps,
+            sum(step.critic.norm for step in self._applied) / steps,
         )
 
     def _drift(self) -> Drift | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +34,24 @@ def log_distributions(model: Any, each: Pack, temperature: float) -> torch.Tenso
     return torch.log_softmax(logits, dim=-1)
 
 
+@contextmanager
+def last_hidden(model: Any) -> Iterator[list[torch.Tensor]]:
+    """Catch what a model's output layer reads inside: its last hidden state [1, n, H].
+
+    That is where logits are asked for and nowhere else; one entry for each pass.
+    """
+    seen: list[torch.Tensor] = []
+
+    def catch(module: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> None:
+        seen.append(given[0])
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(catch)
+    try:
+        yield seen
+    finally:
+        hook.remove()
+
+
 def of_targets(distributions: torch.Tensor, each: Pack) -> torch.Tensor:
     """Log-probs [n] of a pack's targets."""
     return distributions.gather(1, each.targets[:, None])[:, 0]
@@ -46,13 +65,47 @@ def entropies(distributions: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def target_logprobs(model: Any, each: Pack, temperature: float) -> torch.Tensor:
     """Log-probs [n] of a pack's targets under a model, as constants and without dropout."""
+    with still(model), packed(each.spans):
+        return of_targets(log_distributions(model, each, temperature), each)
+
+
+@contextmanager
+def still(model: Any) -> Iterator[None]:
+    """Switch off what is random in training, such as the dropout of adapters."""
     was_training = model.training
     model.eval()
     try:
-        with packed(each.spans):
-            return of_targets(log_distributions(model, each, temperature), each)
+        yield
     finally:
         model.train(was_training)
+
+
+def by_row(
+    trajectories: Sequence[Trajectory], found: Sequence[tuple[Pack, torch.Tensor]]
+) -> list[NDArray[np.float32]]:
+    """Sort numbers of packs' targets [n] by the rows they belong to: one array for each row."""
+    rows_of = [np.empty(t.sampled_count, np.float32) for t in trajectories]
+    for each, numbers in found:
+        values = numbers.cpu().numpy()
+        rows, places = each.rows.cpu().numpy(), each.places.cpu().numpy()
+        for number in np.unique(rows):
+            mine = rows == number
+            rows_of[number][places[mine]] = values[mine]
+    return rows_of
+
+
+class PerToken:
+    """Numbers of the sampled tokens of some rows, found by row and place, never by order."""
+
+    def __init__(self, parts: Sequence[NDArray[np.float32]], device: torch.device) -> None:
+        lengths = [0, *(part.size for part in parts)]
+        self._starts = torch.from_numpy(np.cumsum(lengths)).to(device)
+        joined = np.concatenate([*parts, np.zeros(0, "<f4")])
+        self._values = torch.from_numpy(joined).to(device)
+
+    def at(self, each: Pack) -> torch.Tensor:
+        """Numbers [n] of a pack's targets."""
+        return self._values[self._starts[each.rows] + each.places]
 
 
 class Recorded:
@@ -71,13 +124,11 @@ class Recorded:
         parts = [part for part in found if part is not None]
         if len(parts) != len(trajectories):
             raise ValueError("rows without recorded log-probs cannot be compared with the policy")
-        lengths = [0, *(part.size for part in parts)]
-        self._starts = torch.from_numpy(np.cumsum(lengths)).to(device)
-        self._values = torch.from_numpy(np.concatenate(parts or [np.zeros(0, "<f4")])).to(device)
+        self._tokens = PerToken(parts, device)
 
     def logprobs(self, each: Pack) -> torch.Tensor:
         """Recorded log-probs [n] of a pack's targets."""
-        return self._values[self._starts[each.rows] + each.places]
+        return self._tokens.at(each)
 
 
 class Reference:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 
 from recollect.canonical import Json
@@ -22,25 +23,35 @@ from recollect.telemetry.fanout import Fanout
 from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
 from recollect.train.checkpoint import Checkpoint, newest_checkpoint, remove_drafts
 from recollect.train.companion import Companion, TaskLine
+from recollect.train.crediting import Crediting
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
 from recollect.train.note_parts import make_notebook
 from recollect.train.noting import Notebook
-from recollect.train.parts import make_collector, make_evaluator, make_reference, policy_from
+from recollect.train.parts import (
+    critic_from,
+    make_collector,
+    make_evaluator,
+    make_reference,
+    policy_from,
+)
 from recollect.train.replaying import make_replayer
 from recollect.train.schedule import Schedule, training_tasks
 from recollect.train.seeding import Seeded, seed_pool
 from recollect.train.totals import Totals
 from recollect.types import RunId
 
+_ADAPTATION = "adaptation"  # the key of its state in a checkpoint
+
 
 @dataclass(slots=True)
 class Session:
     """The parts of one run. `done` is the last step that is already behind it.
 
-    `told` are reasons of failed episodes that were said already.
+    `told` are reasons of failed episodes that were said already. `crediting` scores rows where
+    there is a critic.
     """
 
     config: Config
@@ -49,6 +60,7 @@ class Session:
     environment: Environment
     store: SqliteStore
     learner: Learner
+    crediting: Crediting | None
     guard: Guard
     collector: Generator
     evaluator: Evaluator | None
@@ -60,6 +72,14 @@ class Session:
     done: int
     companion: Companion | None = None
     told: set[str] = field(default_factory=set)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a checkpoint."""
+        self.learner.save(folder)
+        if self.crediting is not None:
+            self.crediting.save(folder)
+        if self.companion is not None:
+            self.companion.save(folder)
 
     def __enter__(self) -> Session:
         return self
@@ -109,7 +129,9 @@ def _assemble(
     tasks = training_tasks(environment, config.environment)
     policy = policy_from(config, checkpoint)
     guard = Guard(folder.bad_batches, config.train.max_bad_steps)
-    learner = Learner(policy, config, guard, make_reference(config, policy, checkpoint))
+    critic = critic_from(config, policy)
+    reference = make_reference(config, policy, checkpoint)
+    learner = Learner(policy, config, guard, reference, critic)
     collector = make_collector(config, environment, policy)
     session = Session(
         config=config,
@@ -118,6 +140,7 @@ def _assemble(
         environment=environment,
         store=store,
         learner=learner,
+        crediting=None if critic is None else Crediting(config, learner),
         guard=guard,
         collector=collector,
         evaluator=make_evaluator(config, environment, collector) if config.eval.every else None,
@@ -146,6 +169,8 @@ def _assemble(
         collector.fingerprints,
         session.totals,
     )
+    if checkpoint is not None:
+        _restore_adaptation(session, checkpoint)
     session.notes = make_notebook(
         config,
         store,
@@ -179,21 +204,36 @@ def _seed(session: Session) -> Seeded | None:
 
 def checkpoint_state(session: Session) -> dict[str, Json]:
     """What a checkpoint keeps beside weights and optimiser."""
-    return {
+    state: dict[str, Json] = {
         "policy_version": session.learner.version,
         "bad_in_a_row": session.guard.in_a_row,
         **session.totals.state(),
     }
+    replayer = session.replayer
+    if replayer is not None and replayer.adaptation is not None:
+        state[_ADAPTATION] = replayer.adaptation.state()
+    return state
 
 
 def _restore(session: Session, checkpoint: Checkpoint) -> None:
-    state = {name: int(str(value)) for name, value in checkpoint.state.items()}
+    counts = {name: value for name, value in checkpoint.state.items() if name != _ADAPTATION}
+    state = {name: int(str(value)) for name, value in counts.items()}
     session.learner.restore(checkpoint.folder, state["policy_version"])
+    if session.crediting is not None:
+        session.crediting.restore(checkpoint.folder)
     session.guard.in_a_row = state["bad_in_a_row"]
     session.totals = Totals.restore(state)
     if session.companion is not None:
         session.companion.restore(checkpoint.folder)
     session.done = checkpoint.step
+
+
+def _restore_adaptation(session: Session, checkpoint: Checkpoint) -> None:
+    """Move the limits of replay to where they were; rules switched on since begin anew."""
+    replayer, state = session.replayer, checkpoint.state.get(_ADAPTATION)
+    if replayer is None or replayer.adaptation is None or not isinstance(state, Mapping):
+        return
+    replayer.adaptation.restore(state)
 
 
 def _set_later_steps_aside(session: Session, has_checkpoint: bool) -> None:

@@ -21,13 +21,33 @@ class AlgoSettings(Section):
         "reinforce_plus_plus",
         "reinforce_plus_plus_baseline",
         "reward",
+        "gae",
     ] = Field(
         default="grpo",
         description="What a reward is compared with. grpo = the group's mean, over its standard "
         "deviation; dr_grpo = the group's mean; rloo = the mean of the group's other rows; "
         "reinforce_plus_plus = the batch's mean, over its standard deviation; "
         "reinforce_plus_plus_baseline = the group's mean, over the batch's standard deviation; "
-        "reward = nothing: the reward itself.",
+        "reward = nothing: the reward itself; gae = token by token with what a critic expected: "
+        "PPO, see section critic.",
+    )
+    gamma: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="What a reward is worth one sampled token earlier (gae).",
+    )
+    lam: float = Field(
+        default=0.95,
+        ge=0,
+        le=1,
+        description="How far advantages look ahead (gae): 0 = one token, then the critic's word; "
+        "1 = to the end of the episode.",
+    )
+    whiten: Literal["full", "scale", "off"] = Field(
+        default="full",
+        description="Advantages over the sampled tokens of all rows of a step (gae). full = mean 0 "
+        "and standard deviation 1; scale = standard deviation 1 only; off = as they are.",
     )
     loss: Literal["ppo_clip", "gspo", "cispo", "topr", "importance_weighted", "reinforce"] = Field(
         default="ppo_clip",

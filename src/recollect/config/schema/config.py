@@ -6,10 +6,12 @@ import math
 
 from pydantic import Field, model_validator
 
+from recollect.config.schema.adapt import AdaptSettings
 from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.checkpoint import CheckpointSettings
 from recollect.config.schema.continual import ContinualSettings
 from recollect.config.schema.correction import CorrectionSettings
+from recollect.config.schema.critic import CriticSettings
 from recollect.config.schema.distill import DistillSettings
 from recollect.config.schema.draw import DrawSettings
 from recollect.config.schema.environment import EnvironmentSettings
@@ -18,6 +20,12 @@ from recollect.config.schema.model import ModelSettings
 from recollect.config.schema.notes import NotesSettings
 from recollect.config.schema.pool import PoolSettings
 from recollect.config.schema.replay import ReplaySettings
+from recollect.config.schema.replay_rules import (
+    check_adaptation,
+    check_age,
+    check_critic,
+    check_start,
+)
 from recollect.config.schema.rollout import RolloutSettings
 from recollect.config.schema.run import RunSettings
 from recollect.config.schema.section import Section, conflict
@@ -34,11 +42,13 @@ class Config(Section):
     environment: EnvironmentSettings = Field(default_factory=EnvironmentSettings)
     rollout: RolloutSettings = Field(default_factory=RolloutSettings)
     algo: AlgoSettings = Field(default_factory=AlgoSettings)
+    critic: CriticSettings = Field(default_factory=CriticSettings)
     train: TrainSettings = Field(default_factory=TrainSettings)
     replay: ReplaySettings = Field(default_factory=ReplaySettings)
     pool: PoolSettings = Field(default_factory=PoolSettings)
     draw: DrawSettings = Field(default_factory=DrawSettings)
     correction: CorrectionSettings = Field(default_factory=CorrectionSettings)
+    adapt: AdaptSettings = Field(default_factory=AdaptSettings)
     continual: ContinualSettings = Field(default_factory=ContinualSettings)
     notes: NotesSettings = Field(default_factory=NotesSettings)
     distill: DistillSettings = Field(default_factory=DistillSettings)
@@ -66,7 +76,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _rows_have_something_to_be_compared_with(self) -> Config:
-        alone = self.rows_per_step == 1 and self.algo.advantage != "reward"
+        alone = self.rows_per_step == 1 and self.algo.advantage not in ("reward", "gae")
         if self.rollout.rows_per_task == 1 and (alone or _by_group(self.algo.advantage)):
             raise conflict(
                 "rollout.rows_per_task",
@@ -118,6 +128,12 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _replay_can_do_what_it_is_asked(self) -> Config:
+        for check in (check_start, check_age, check_critic, check_adaptation):
+            check(self)
+        return self
+
+    @model_validator(mode="after")
     def _someone_is_guided(self) -> Config:
         notes, rows = self.notes, self.rollout.rows_per_task
         for mode, name, count in (
@@ -150,7 +166,7 @@ class Config(Section):
 
 def _by_group(advantage: str) -> bool:
     """Tell whether rows are compared within their group only."""
-    return advantage not in ("reinforce_plus_plus", "reward")
+    return advantage not in ("reinforce_plus_plus", "reward", "gae")
 
 
 def _nearest_divisors(total: int, wanted: int) -> str:

@@ -24,11 +24,13 @@ class DrawSettings(Section):
         le=MOST,
         description="Newest rows of a task that likeliest looks at.",
     )
-    priority: Literal["equal", "advantage", "stored", "reward", "likelihood"] = Field(
+    priority: Literal["equal", "advantage", "td_error", "stored", "reward", "likelihood"] = Field(
         default="advantage",
         description="What makes a row likelier to be drawn (buffer, random). advantage = its "
-        "size when last trained on; stored = the priority the learner gave it; reward; "
-        "likelihood = mean probability of its tokens when sampled; equal = all rows the same.",
+        "size when last trained on (with gae the mean size over its tokens, before whitening); "
+        "td_error = mean size of the critic's one-token errors (gae); stored = the priority the "
+        "learner gave it; reward; likelihood = mean probability of its tokens when sampled; "
+        "equal = all rows the same.",
     )
     alpha: float = Field(
         default=0.5,
@@ -36,12 +38,30 @@ class DrawSettings(Section):
         le=10,
         description="Power of the priority: 0 = all the same, 1 = in proportion.",
     )
+    floor: float = Field(
+        default=0.0,
+        ge=0,
+        description="Added to every priority before the power, so that rows whose priority is 0 "
+        "are drawn now and then and get a new one.",
+    )
     beta: float = Field(
         default=0.0,
         ge=0,
         le=1,
         description="How much of an unequal draw is corrected by the priority weight "
         "(N p)^-beta, relative to the largest of the draw: 0 = nothing, 1 = all of it.",
+    )
+    beta_growth: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Added to draw.beta for every step since replay began, up to 1.",
+    )
+    weight_scale: Literal["draw", "pool", "off"] = Field(
+        default="draw",
+        description="What priority weights are divided by. draw = the largest of the draw; pool = "
+        "the largest of any row that could be drawn, a constant of the draw; off = nothing: at "
+        "beta = 1 weights are 1 on average and can be larger.",
     )
     half_life: float | None = Field(
         default=None,

@@ -19,8 +19,8 @@ class ReplaySettings(Section):
         default=(),
         description="Uses of the pool; several go together. mix = some tasks of a step are tasks "
         "with stored rows, which join the group of their fresh rows; repair = a fresh group "
-        "without any success gets a stored one of the same task; buffer = extra updates on "
-        "stored rows with the advantages they had. [] = no replay.",
+        "without any success gets a stored one of the same task; buffer = updates on stored rows "
+        "with the advantages they had (with gae see critic.at_use). [] = no replay.",
     )
     participation: Literal["train", "baseline", "off"] = Field(
         default="train",
@@ -75,11 +75,25 @@ class ReplaySettings(Section):
         "generates; fractions add up over steps. It takes the place of buffer_rows. none = "
         "buffer_updates times buffer_rows.",
     )
+    buffer_epochs: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="Passes over the rows of the updates that follow (buffer). A row drawn for a "
+        "step is used once; the ledger counts the passes beside it.",
+    )
+    buffer_place: Literal["after", "among"] = Field(
+        default="after",
+        description="Where stored rows train (buffer). after = in buffer_updates updates of their "
+        "own after those on fresh rows; among = divided among the updates on fresh rows, as often "
+        "as those are made.",
+    )
     start_rows: int = Field(
         default=1,
         ge=0,
         le=MOST,
-        description="Replay begins once the pool holds this many rows.",
+        description="Replay begins with the first step at whose beginning the pool holds this "
+        "many rows.",
     )
     start_success: float | None = Field(
         default=None,
@@ -117,6 +131,18 @@ class ReplaySettings(Section):
     def on(self) -> bool:
         """Tell whether anything at all is replayed or retired."""
         return bool(self.modes) or self.retire
+
+    @model_validator(mode="after")
+    def _epochs_belong_to_updates_of_their_own(self) -> ReplaySettings:
+        if self.buffer_place == "among" and self.buffer_epochs > 1:
+            raise conflict(
+                "replay.buffer_epochs",
+                "replay.buffer_place",
+                what="among fresh rows stored ones train train.epochs times, so "
+                f"replay.buffer_epochs = {self.buffer_epochs} does nothing",
+                change="Set replay.buffer_epochs=1 or replay.buffer_place=after.",
+            )
+        return self
 
     @model_validator(mode="after")
     def _a_mode_is_named_once(self) -> ReplaySettings:

@@ -1,0 +1,101 @@
+"""Rules that span sections: replay that could never start, and what a critic needs.
+
+Each takes a whole configuration and raises the conflict it finds, with the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recollect.config.schema.section import conflict
+
+if TYPE_CHECKING:
+    from recollect.config.schema.config import Config
+
+
+def check_start(config: Config) -> None:
+    """Refuse replay that waits for more rows than the run will ever have stored."""
+    wanted, replay = config.replay.start_rows, config.replay
+    if not replay.modes or config.pool.start_from is not None:
+        return
+    steps, each = config.run.steps, config.rows_per_step
+    most = (steps - 1) * each
+    if wanted > max(most, 1):
+        needed = 1 + -(-wanted // each)
+        raise conflict(
+            "replay.start_rows",
+            "run.steps",
+            "rollout.tasks_per_step",
+            "rollout.rows_per_task",
+            what=f"replay would never start: it waits for replay.start_rows = {wanted} stored "
+            f"rows, and when the last of run.steps = {steps} steps begins there are at most "
+            f"({steps} - 1) x rollout.tasks_per_step = {config.rollout.tasks_per_step} x "
+            f"rollout.rows_per_task = {config.rollout.rows_per_task}, that is {most}",
+            change=f"Set replay.start_rows to {most} or less, or run.steps to {needed} or more.",
+        )
+    capacity = config.pool.max_rows
+    if capacity is not None and wanted > max(capacity, each):
+        raise conflict(
+            "replay.start_rows",
+            "pool.max_rows",
+            what=f"replay would never start: it waits for replay.start_rows = {wanted} stored "
+            f"rows, and pool.max_rows = {capacity} are kept",
+            change=f"Set replay.start_rows to {capacity} or less, or raise pool.max_rows.",
+        )
+
+
+def check_age(config: Config) -> None:
+    """Refuse an age limit that is over before a row can be drawn for the first time."""
+    limit, replay = config.pool.max_age, config.replay
+    updates = config.train.epochs * config.train.minibatches
+    if replay.modes and config.algo.advantage == "gae" and limit is not None and limit < updates:
+        raise conflict(
+            "pool.max_age",
+            "train.epochs",
+            "train.minibatches",
+            what=f"no stored row would ever be young enough: a step makes train.epochs = "
+            f"{config.train.epochs} x train.minibatches = {config.train.minibatches}, that is "
+            f"{updates} updates, and pool.max_age = {limit} updates",
+            change=f"Set pool.max_age to {updates} or more, or make fewer updates a step.",
+        )
+
+
+def check_critic(config: Config) -> None:
+    """Refuse what only a critic could do where there is none, and what a critic makes void."""
+    has_critic, replay = config.algo.advantage == "gae", config.replay
+    if config.draw.priority == "td_error" and not has_critic:
+        raise conflict(
+            "draw.priority",
+            "algo.advantage",
+            what=f"draw.priority = td_error needs a critic, and {config.algo.advantage} has none",
+            change="Set algo.advantage=gae, or draw.priority=advantage.",
+        )
+    if has_critic and replay.participation == "baseline":
+        raise conflict(
+            "replay.participation",
+            "algo.advantage",
+            what="with algo.advantage = gae there is no group mean that replay.participation = "
+            "baseline could shift",
+            change="Set replay.participation=train.",
+        )
+    keeps = has_critic and bool(replay.modes) and config.critic.at_use == "stored"
+    if keeps and config.pool.max_age is None:
+        raise conflict(
+            "critic.at_use",
+            "pool.max_age",
+            what="critic.at_use = stored keeps the values of every token until its row is too "
+            "old, and pool.max_age = none never is",
+            change="Set pool.max_age, or critic.at_use=recomputed.",
+        )
+
+
+def check_adaptation(config: Config) -> None:
+    """Refuse a capacity that is to grow to no limit at all."""
+    adapt = config.adapt
+    if adapt.early_rows is not None and config.pool.max_rows is None:
+        raise conflict(
+            "adapt.early_rows",
+            "pool.max_rows",
+            what=f"adapt.early_rows = {adapt.early_rows} grows to pool.max_rows, which is none",
+            change="Set pool.max_rows, or adapt.early_rows=none.",
+        )
