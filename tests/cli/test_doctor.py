@@ -32,7 +32,7 @@ def test_a_run_with_a_finding(clinic: Clinic) -> None:
     assert lines[0].endswith(" (asked for 3.00).")
     assert "66 % generation, 33 % training" in lines[1]
     assert any(line.startswith("1. Replay never began in 4 steps") for line in lines)
-    assert any("try replay.start_rows=16 (now 10000)" in line for line in lines)
+    assert any("try replay.start_rows=16 (now 24)" in line for line in lines)
     assert f"recollect train {run / 'config.yaml'} run.name=NAME replay.start_rows=16" in lines[-1]
     assert "Not judged: whether the reward grows" in result.stderr
     assert sorted(path.name for path in run.iterdir()) == before

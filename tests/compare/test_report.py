@@ -52,6 +52,7 @@ class Replaying(FakeTraining):
             extra=lambda step: {
                 "replay/ess": 0.9, "replay/age_mean": 2.0, "replay/age_max": float(step),
                 "replay/bucket/0.25": 3.0, "replay/bucket/0.5": 4.0, "replay/mixed": 0.0,
+                "critic/explained_variance": 0.3,
             },
         )  # fmt: skip
         (path / "checkpoints" / "step_000020").mkdir(parents=True)
@@ -85,11 +86,12 @@ def test_nothing_from_outside_and_nothing_that_runs(tmp_path: Path) -> None:
     assert "prefers-color-scheme: dark" in page
 
 
-def test_whatever_is_logged_about_replay_is_drawn(tmp_path: Path) -> None:
+def test_whatever_is_logged_about_replay_and_the_critic_is_drawn(tmp_path: Path) -> None:
     page = report_page(study(tmp_path))
-    for panel in ("ess", "age (mean, max)", "bucket (0.25, 0.5)"):
+    for panel in ("ess", "age (mean, max)", "bucket (0.25, 0.5)", "explained_variance"):
         assert f"<figcaption>{panel}<" in page
-    assert page.count("<svg") == 3 + 3
+    assert "<h2>Critic</h2>" in page
+    assert page.count("<svg") == 3 + 4
     assert "0 in every step: mixed." in page
 
 

@@ -115,7 +115,7 @@ def test_an_empty_section_flag_changes_nothing() -> None:
         ("rollout.top_p=0", "rollout.top_p must be above 0, not 0", ""),
         ("run.name=a/b", "run.name cannot be 'a/b'", "up to 64 letters"),
         ("preset=dmeo", "there is no preset 'dmeo'", "Did you mean demo?"),
-        ("preset=3", "there is no preset 3", "Presets: baseline, demo"),
+        ("preset=3", "there is no preset 3", "Presets: baseline, conservative"),
     ],
 )
 def test_a_wrong_flag_is_named(flag: str, what: str, hint: str) -> None:

@@ -24,10 +24,10 @@ def test_defaults_are_a_valid_configuration() -> None:
 
 def test_the_sections_are_the_rooms() -> None:
     assert list(all_sections()) == [
-        "run", "model", "model.lora", "environment", "rollout", "algo", "train", "replay",
-        "pool", "draw", "correction", "continual", "continual.replay", "continual.ewc",
-        "continual.fusion", "continual.columns", "notes", "distill", "eval", "checkpoint",
-        "store", "telemetry",
+        "run", "model", "model.lora", "environment", "rollout", "algo", "critic", "train",
+        "replay", "pool", "draw", "correction", "adapt", "continual", "continual.replay",
+        "continual.ewc", "continual.fusion", "continual.columns", "notes", "distill", "eval",
+        "checkpoint", "store", "telemetry",
     ]  # fmt: skip
 
 
@@ -57,10 +57,12 @@ def test_choices_can_be_written_without_quotes() -> None:
 
 def test_algo_choices_are_functions_of_algo() -> None:
     pytest.importorskip("torch")
-    from recollect.algo import advantages, aggregation, kl, losses
+    from recollect.algo import advantages, aggregation, gae, kl, losses
 
     settings = all_settings()
-    assert all(callable(getattr(advantages, c)) for c in settings["algo.advantage"].choices)
+    *by_row, by_token = settings["algo.advantage"].choices
+    assert all(callable(getattr(advantages, choice)) for choice in by_row)
+    assert callable(getattr(gae, by_token))
     assert all(callable(getattr(losses, c)) for c in settings["algo.loss"].choices)
     assert settings["algo.aggregation"].choices == aggregation.MODES
     assert all(callable(getattr(kl, c)) for c in settings["algo.kl_estimator"].choices)

@@ -37,10 +37,11 @@ def test_every_target_exists_and_no_source_does() -> None:
         ("evaluation.every", "Did you mean distill.every or eval.every or checkpoint.every?"),
         ("checkpoint.zzzz", "Settings of checkpoint: every, keep."),
         ("model.zzzz", "Settings of model: name, dtype, device, gradient_checkpointing."),
+        ("MAX_REPLAY_REUSE", "Did you mean pool.max_uses?"),
         ("replay.beta", "Did you mean algo.kl_coef or draw.beta?"),
         ("train_rollout_expmode", "Did you mean notes.rollout?"),
-        ("zzzz", "Sections: run, model, environment, rollout, algo, train, replay, pool, draw, "
-                 "correction, continual, notes, distill, eval, checkpoint, store, "
+        ("zzzz", "Sections: run, model, environment, rollout, algo, critic, train, replay, pool, "
+                 "draw, correction, adapt, continual, notes, distill, eval, checkpoint, store, "
                  "telemetry."),
     ],
 )  # fmt: skip
@@ -57,6 +58,7 @@ def test_renamed_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ("key", "given", "said"),
     [
         ("algo.advantage", "reinforce++", "Did you mean reinforce_plus_plus?"),
+        ("algo.advantage", "PPO", "Did you mean gae?"),
         ("algo.advantage", "GRPO", "Did you mean grpo?"),
         ("algo.aggregation", "seq_mean_token_mean", "Did you mean seq-mean-token-mean?"),
         ("algo.loss", "zzz", ""),

@@ -56,7 +56,8 @@ def another_sampler(session: Session) -> None:
 HEALTHY = (*WIDE, *BUFFER, "run.steps=12", "replay.buffer_updates=1", "pool.max_age=8")
 CASES: Mapping[str, Case] = {
     "healthy": Case((*HEALTHY, "eval.every=6", "eval.tasks=6")),
-    "never": Case((*BUFFER, "run.steps=4", "replay.start_rows=10000")),
+    # As many rows as all steps but the last make, and failures are not kept.
+    "never": Case((*BUFFER, "run.steps=4", "replay.start_rows=24", "pool.keep=successes")),
     "never by success": Case((*BUFFER, "run.steps=4", "replay.start_success=0.99")),
     "never by progress": Case((*BUFFER, "run.steps=4", "replay.start_progress=0.9")),
     "no successes": Case((*QUIET, "run.steps=4", "replay.modes=[mix]"), "Hopeless"),

@@ -14,8 +14,9 @@ from recollect.replay.book import Retirement, TaskBook
 from recollect.replay.choice import Choice, Chooser, Likelihood
 from recollect.replay.eligibility import Rules
 from recollect.replay.eviction import Keeping
+from recollect.replay.policy import Amounts, Budget, Policy
 from recollect.replay.pool import Pool
-from recollect.replay.replayer import Amounts, Budget, Policy, Replayer
+from recollect.replay.replayer import Replayer
 from recollect.replay.starting import Start, Triggers
 from recollect.replay.task_columns import TaskColumns
 from recollect.replay.weights import Weighing

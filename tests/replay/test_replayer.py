@@ -10,7 +10,8 @@ from recollect.replay.book import Result, Retirement, TaskBook
 from recollect.replay.eligibility import Rules
 from recollect.replay.eviction import Keeping
 from recollect.replay.pick import Pick
-from recollect.replay.replayer import Amounts, Budget, Replayer
+from recollect.replay.policy import Amounts, Budget
+from recollect.replay.replayer import Replayer
 from recollect.replay.starting import Triggers
 from recollect.replay.weights import Weighing, priority_weights
 from recollect.store.records import Batch

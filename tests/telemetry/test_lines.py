@@ -23,6 +23,18 @@ def test_extra_fields_stand_before_the_time() -> None:
     assert step_line(event).endswith("rollouts 768 | BUF 450 | EFF 2.3x | 1.2 s")
 
 
+def test_a_run_with_a_critic_shows_the_seeds_word() -> None:
+    metrics = {**METRICS, "critic/loss": 0.12}
+    assert step_line(StepFinished(12, 60, metrics)) == (
+        "step 12/60 | PL:0.0123 VL:0.1200 R:0.456 | kl 0.0012 | rollouts 768 | 1.2 s"
+    )
+    metrics |= {"replay/pool_rows": 450.0, "replay/ratio": 2.34}
+    line = step_line(StepFinished(12, 60, metrics))
+    assert "| PL:0.0123 VL:0.1200 R:0.456 BUF:450 EFF:2.3x | kl" in line
+    # Every number stands on the line once, and not among the details again.
+    assert "critic" not in "".join(detail_lines(metrics))
+
+
 def test_nan_is_shown_and_tiny_numbers_are_not_zero() -> None:
     line = step_line(step(1, train__loss=NAN, policy__kl=3e-9))
     assert "loss nan" in line

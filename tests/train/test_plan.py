@@ -5,7 +5,7 @@ import random
 import pytest
 
 from recollect.replay.book import Result, Retirement, TaskBook
-from recollect.replay.replayer import Amounts
+from recollect.replay.policy import Amounts
 from recollect.train.plan import make_plan
 from recollect.train.schedule import Schedule
 from replay.pools import RUN, TASKS, Plant, make_replayer, planted

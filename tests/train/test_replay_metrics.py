@@ -7,7 +7,7 @@ import pytest
 from recollect.replay.book import Result
 from recollect.replay.eviction import counted_bytes
 from recollect.replay.pick import Pick
-from recollect.replay.replayer import Amounts
+from recollect.replay.policy import Amounts
 from recollect.telemetry.names import check_names
 from recollect.train.batch import Batch
 from recollect.train.drawn import Drawn
@@ -36,8 +36,8 @@ def test_a_step_that_replays() -> None:
     drawn = Drawn(grouped, ((pick(4, "buffer", 8),), (pick(3, "buffer", 2),)))
     assert [each.slot for each in drawn.every] == [0, 1, 2, 3, 4]
     use = RowUse(grouped[0], 1.0, Ratios(1.1, 1.0, 2.0, 3.0, 0.9), 0.25, 0.5, 1)
-    replayed = Replayed((use,), Ratios(1.2, 1.0, 2.5, 4.0, 0.8), 0.125, 0.2)
-    totals = Totals(rows=40, trained=50, saved=3)
+    replayed = Replayed((use,), Ratios(1.2, 1.0, 2.5, 4.0, 0.8), 0.125, 0.2, 0.01)
+    totals = Totals(rows=40, trained=50, replayed=7, saved=3)
     with planted(Plant(used=[1, 2]), Plant(), Plant(TASKS[1])) as store:
         replayer = make_replayer(store, Amounts(mix_ratio=0.5))
         replayer.begin(5, 10, 3)
@@ -73,6 +73,10 @@ def test_a_step_that_replays() -> None:
         "replay/ratio_max": 4.0,
         "replay/ess": 0.8,
         "replay/clip_share": 0.125,
+        "replay/kl": 0.01,
+        "replay/pool_age_mean": 3,
+        "replay/pool_age_max": 3,
+        "replay/used_total": 7,
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.replay.book import Result, Retirement
 from recollect.replay.eviction import Keeping
-from recollect.replay.replayer import Amounts, Budget
+from recollect.replay.policy import Amounts, Budget
 from recollect.replay.settings import replay_policy, retirement, triggers
 from recollect.replay.starting import Triggers
 from recollect.replay.weights import Weighing
@@ -46,6 +46,8 @@ def test_every_setting_reaches_its_rule() -> None:
         "replay.modes=[mix,repair,buffer]", "replay.mix_ratio=0.25", "replay.mix_rows=2",
         "replay.repair_rows=3", "replay.buffer_updates=4", "replay.buffer_rows=5",
         "draw.max_per_task=6", "draw.max_domain_share=0.3", "draw.beta=0.9", "pool.lower=1",
+        "draw.beta_growth=0.01", "draw.weight_scale=pool", "draw.floor=0.2",
+        "replay.buffer_share=0.75",
         "pool.upper=7", "pool.bounds=successes", "pool.bounds_inclusive=true",
         "pool.keep=successes", "pool.rows_per_task=9", "pool.max_rows=11", "pool.max_bytes=12",
     )  # fmt: skip
@@ -53,8 +55,12 @@ def test_every_setting_reaches_its_rule() -> None:
     rules = policy.rules
     assert (rules.fingerprints, rules.max_age, rules.max_uses, rules.cooldown) == (PRINTS, 7, 3, 2)
     assert (rules.min_ess, rules.max_ratio, rules.needs_logprobs) == (0.4, 5, True)
-    assert policy.weighing == Weighing("stored", 0.7, 6, "gaussian", 0.4, 0.2)
-    assert policy.amounts == Amounts(0.25, 2, True, 3, 4, 5, 6, 0.3, 0.9)
+    assert policy.weighing == Weighing("stored", 0.7, 6, "gaussian", 0.4, 0.2, 0.2)
+    assert policy.amounts == Amounts(
+        mix_ratio=0.25, mix_rows=2, repair_rows=3, buffer_updates=4, buffer_rows=5,
+        buffer_share=0.75, step_rows=8, max_per_task=6, max_domain_share=0.3, beta=0.9,
+        beta_growth=0.01, weight_scale="pool", needs_advantage=True,
+    )  # fmt: skip
     assert policy.keeping == Keeping(1, 7, as_rate=False, inclusive=True, successes_only=True)
     assert policy.budget == Budget(9, 11, 12)
 
@@ -108,7 +114,7 @@ def a_use(rows: tuple[Trajectory, ...]) -> RowUse:
 
 
 def replayed(*uses: RowUse) -> Replayed:
-    return Replayed(uses, uses[0].ratios, 0.0, 0.0)
+    return Replayed(uses, uses[0].ratios, 0.0, 0.0, 0.0)
 
 
 def test_uses(rows) -> None:

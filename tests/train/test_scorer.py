@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.architectures import ARCHITECTURES, shared_model
 from recollect.models.attention import packed
 from recollect.models.loading import Lora, Policy, load_policy
 from recollect.train.packing import pack
@@ -13,6 +14,7 @@ from recollect.train.scorer import (
     Recorded,
     Reference,
     entropies,
+    last_hidden,
     log_distributions,
     of_targets,
     target_logprobs,
@@ -22,6 +24,22 @@ from .rows import make_row
 from .small import collect_rows, make_config
 
 CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_hidden_state_is_what_the_output_layer_reads(architecture: str) -> None:
+    """At the places that are kept and nowhere else; two passes are caught in order."""
+    shared = shared_model(architecture)
+    ids, keep = torch.arange(1, 13)[None], torch.tensor([2, 5, 6])
+    with torch.no_grad(), last_hidden(shared) as seen:
+        logits = shared(input_ids=ids, use_cache=False, logits_to_keep=keep).logits
+        shared(input_ids=ids + 1, use_cache=False, logits_to_keep=keep)
+    assert seen[0].shape == (1, 3, shared.get_output_embeddings().weight.shape[-1])
+    torch.testing.assert_close(shared.get_output_embeddings()(seen[0]), logits)
+    assert len(seen) == 2
+    assert not torch.equal(seen[0], seen[1])
+    shared(input_ids=ids, use_cache=False)
+    assert len(seen) == 2, "nothing is caught outside"
 
 
 def test_the_trainer_agrees_with_the_sampler(policy: Policy, model: Path) -> None:

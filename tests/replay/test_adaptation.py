@@ -1,0 +1,119 @@
+"""Limits that move: capacity by progress, uses by KL with hysteresis, all of it by a controller."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from recollect.replay.adaptation import Adaptation, Capacity, Limits, UseRule
+from recollect.replay.controller import Controller, Measured, Targets
+from recollect.replay.policy import Amounts, Budget
+from recollect.replay.replayer import Replayer
+from recollect.store.sqlite import SqliteStore
+
+from .pools import TASKS, Plant, fresh, make_replayer, planted
+
+CONFIGURED = Limits(max_age=100, max_uses=4, max_rows=1000)
+RULE = UseRule(low=0.008, high=0.012, calm=6, moving=2)
+
+
+def test_nothing_is_moved_without_rules() -> None:
+    still = Adaptation(CONFIGURED)
+    assert still.saw(Measured(0.1, 9.0)) == []
+    assert still.limits(7, 10) == CONFIGURED
+
+
+def test_capacity_by_progress() -> None:
+    found = Adaptation(CONFIGURED, capacity=Capacity(500, 0.5))
+    assert [found.limits(step, 10).max_rows for step in (1, 5, 6, 10)] == [500, 500, 1000, 1000]
+
+
+def test_uses_by_kl_with_hysteresis() -> None:
+    found = Adaptation(CONFIGURED, uses=RULE)
+    heard = []
+    for kl in (0.010, 0.005, 0.010, 0.013, 0.010, 0.007):
+        said = found.saw(Measured(1.0, kl))
+        heard.append((found.limits(1, 10).max_uses, len(said)))
+    # In between the limit stays what it was: at first as configured, then on either side.
+    assert heard == [(4, 0), (6, 1), (6, 0), (2, 1), (2, 0), (6, 1)]
+
+
+def test_it_says_which_way_and_why() -> None:
+    found = Adaptation(CONFIGURED, uses=RULE)
+    assert found.saw(Measured(1.0, 0.02)) == ["use limit 4 -> 2: KL 0.0200 is above 0.012"]
+    assert found.saw(None) == []
+
+
+def test_the_level_scales_all_limits() -> None:
+    controller = Controller(Targets(0.5, 0.1))
+    found = Adaptation(CONFIGURED, uses=RULE, controller=controller)
+    found.saw(Measured(0.2, 0.02))  # the rule says 2 uses, the controller 70 %
+    assert found.limits(1, 10) == Limits(70, 2, 1000, pytest.approx(0.7))
+    for _ in range(6):
+        found.saw(Measured(0.2, 0.005))
+    assert found.limits(1, 10).level == 0.0
+
+
+def test_a_limit_never_falls_to_nothing_by_rounding() -> None:
+    controller = Controller(Targets(0.5, 0.1))
+    found = Adaptation(Limits(2, 1, None), controller=controller)
+    for _ in range(5):
+        found.saw(Measured(0.2, 0.02))
+    limits = found.limits(1, 10)
+    assert 0 < limits.level < 0.2
+    assert (limits.max_age, limits.max_uses) == (1, 1)
+
+
+def test_state_through_json() -> None:
+    def make() -> Adaptation:
+        rule = UseRule(0.008, 0.012, 6, 2, memory=0.5)
+        return Adaptation(CONFIGURED, None, rule, Controller(Targets(0.5, 0.1, 0.5)))
+
+    one = make()
+    for kl in (0.3, 0.001, 0.004, 0.02):
+        one.saw(Measured(0.6 - kl, kl))
+        two = make()
+        two.restore(json.loads(json.dumps(one.state())))
+        assert two.limits(3, 10) == one.limits(3, 10)
+        assert two.state() == one.state()
+
+
+# -- in a replayer --------------------------------------------------------------------------
+
+
+def adapted(store: SqliteStore, adaptation: Adaptation) -> Replayer:
+    amounts = Amounts(buffer_updates=2, buffer_rows=2)
+    replayer = make_replayer(store, amounts, budget=Budget(max_rows=20))
+    replayer.adaptation = adaptation
+    return replayer
+
+
+def test_the_level_scales_the_draw_and_zero_stops_it() -> None:
+    plants = [Plant(TASKS[n % 6], advantage=1.0) for n in range(8)]
+    with planted(*plants) as store:
+        controller = Controller(Targets(0.5, 0.1))
+        replayer = adapted(store, Adaptation(CONFIGURED, controller=controller))
+        drawn = []
+        for step in range(1, 10):
+            replayer.begin(step, 10, 0)
+            drawn.append(sum(len(update) for update in replayer.buffer()))
+            controller.saw(Measured(0.1, 0.5))
+        assert drawn[:4] == [4, 2, 1, 1]
+        assert drawn[7] == 0
+
+
+def test_use_limit_and_capacity_reach_draw_and_eviction() -> None:
+    plants = [Plant(TASKS[n % 6], advantage=1.0, used=(1, 2) if n < 4 else ()) for n in range(8)]
+    with planted(*plants) as store:
+        found = Adaptation(Limits(None, 4, 20), Capacity(6, 0.5), RULE)
+        found.saw(Measured(1.0, 0.02))
+        replayer = adapted(store, found)
+        replayer.begin(3, 10, 0)
+        assert replayer.eligible == 4  # those used less than twice
+        _, marks = replayer.finish([], [])
+        assert len(marks) == 2  # eight rows, six places; those that are used up go first
+        assert {mark.trajectory for mark in marks} <= {"row-0", "row-1", "row-2", "row-3"}
+        replayer.begin(6, 10, 0)
+        _, marks = replayer.finish([], fresh(TASKS[0], 6, True))
+        assert marks == []
