@@ -18,7 +18,6 @@ The runs lie in --out and are not repeated if they are there; each can be looked
 from __future__ import annotations
 
 import argparse
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from recollect.compare.arms import REPLAY, TWIN, Arm
-from recollect.compare.statistics import Estimate
 from recollect.compare.study import Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
 from recollect.compare.verdict import verdict
 from results_file import write_results
+from study_figures import figures_of, plain, spelt
 
 SLOW = Path(__file__).parent / "slow_desk.py"
 TUNING_SEEDS = (1000, 1001)
@@ -95,37 +94,24 @@ def study_figures(study: Study) -> dict[str, Any]:
     """Pick what the docs quote from a study."""
     found = study.comparison
     return {
-        "rollouts_ratio": _estimate(found.rollouts.medians),
-        "rollouts_ratio_restricted": _estimate(found.rollouts.restricted),
-        "seconds_ratio": _estimate(found.seconds.medians),
-        "seconds_ratio_restricted": _estimate(found.seconds.restricted),
-        "final_difference": _estimate(found.final.estimate),
-        "area_difference": _estimate(found.area.estimate),
+        "rollouts_ratio": figures_of(found.rollouts.medians),
+        "rollouts_ratio_restricted": figures_of(found.rollouts.restricted),
+        "seconds_ratio": figures_of(found.seconds.medians),
+        "seconds_ratio_restricted": figures_of(found.seconds.restricted),
+        "final_difference": figures_of(found.final.estimate),
+        "area_difference": figures_of(found.area.estimate),
         "arms": {
             result.arm.name: {
                 "settings": list(result.arm.settings),
                 "reached": f"{result.summary.reached}/{result.summary.seeds}",
-                "rollouts_to_target": [_number(r.rollouts_to_target.value) for r in result.runs],
-                "seconds_to_target": [_number(r.seconds_to_target.value) for r in result.runs],
-                "final": [_number(r.final) for r in result.runs],
-                "replay_ratio": [_number(r.replay_ratio) for r in result.runs],
+                "rollouts_to_target": [plain(r.rollouts_to_target.value) for r in result.runs],
+                "seconds_to_target": [plain(r.seconds_to_target.value) for r in result.runs],
+                "final": [plain(r.final) for r in result.runs],
+                "replay_ratio": [plain(r.replay_ratio) for r in result.runs],
             }
             for result in study.arms
         },
     }
-
-
-def _estimate(estimate: Estimate) -> dict[str, float | None]:
-    return {
-        "point": _number(estimate.point),
-        "low": _number(estimate.low),
-        "high": _number(estimate.high),
-    }
-
-
-def _number(value: float | None) -> float | None:
-    """JSON has no word for infinite and undefined: both are null, and `reached` tells which."""
-    return None if value is None or not math.isfinite(value) else round(float(value), 4)
 
 
 def show(figures: dict[str, Any]) -> Table:
@@ -138,19 +124,11 @@ def show(figures: dict[str, Any]) -> Table:
                 table.add_row(
                     name,
                     way,
-                    _spelt(f["rollouts_ratio"]),
-                    _spelt(f["seconds_ratio"]),
-                    _spelt(f["final_difference"], "+.3f"),
+                    spelt(f["rollouts_ratio"]),
+                    spelt(f["seconds_ratio"]),
+                    spelt(f["final_difference"], "+.3f"),
                 )
     return table
-
-
-def _spelt(estimate: dict[str, float | None], how: str = ".2f") -> str:
-    point, low, high = (
-        "-" if estimate[key] is None else format(estimate[key], how)
-        for key in ("point", "low", "high")
-    )
-    return f"{point} [{low}, {high}]"
 
 
 def main() -> None:

@@ -1,0 +1,184 @@
+"""What does a replay buffer buy PPO? Seed 003's presets against `off`, as set and each at its best.
+
+    python benchmarks/ppo_replay.py                        everything: hours on two cores
+    python benchmarks/ppo_replay.py --regime sparse        one regime
+    python benchmarks/ppo_replay.py --same --seeds 2       a look: two seeds, without tuning
+    python benchmarks/ppo_replay.py --arm standard --arm off --regime sparse
+
+The seed's table of its presets was simulated; this one is measured. Every regime is compared twice
+on the same seeds: **same**, all presets with the same settings; and **best**, every preset (`off`
+too) with its own best learning rate and epochs, found with the same budget on other seeds.
+Only the second says what replay is worth: `off` is then the strongest run without replay.
+
+Rollouts and seconds are those until held-out greedy success reaches the regime's target. A seed has
+*collapsed* if it diverged, or ended below half of the best success it had reached. The runs lie in
+--out and are not repeated if they are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from recollect.compare.arms import Arm
+from recollect.compare.measures import Measures
+from recollect.compare.study import ArmResult, Study, run_study, write_study
+from recollect.compare.tuning import Axis, Tuning
+from results_file import write_results
+from study_figures import figures_of, plain, spelt
+
+# The baseline comes last.
+PRESETS = ("standard", "high-efficiency", "prioritized", "conservative", "off")
+TUNING_SEEDS = (1000, 1001)
+GRID = (
+    Axis("train.learning_rate", ("1e-4", "2e-4", "4e-4")),
+    Axis("train.epochs", ("1", "2", "4")),
+)
+LEAST_BEST = 0.05  # a run that never got anywhere has nothing to collapse from
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Settings on top of the preset ppo, and the held-out success to reach."""
+
+    settings: tuple[str, ...]
+    target: float
+
+
+BASE = ("checkpoint.every=0", "eval.tasks=60", "eval.every=2")
+REGIMES = {
+    "dense": Regime((*BASE, "environment.levels=[1]", "run.steps=28"), 0.5),
+    "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=40"), 0.35),
+}
+
+
+def run_regime(
+    name: str, regime: Regime, args: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """Run one regime both ways and give its figures."""
+    settings = (*regime.settings, *args.settings)
+    target = args.target or regime.target
+    figures: dict[str, Any] = {"target": target, "settings": list(settings)}
+    ways: dict[str, Tuning | None] = {"same": None}
+    if not args.same:
+        ways["best"] = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
+    for way, tuning in ways.items():
+        study = run_study(
+            arms_of(args.arm),
+            range(args.seeds),
+            args.out / name / way,
+            source="ppo",
+            settings=settings,
+            target=target,
+            tuning=tuning,
+            jobs=args.jobs,
+        )
+        write_study(study)
+        figures[way] = study_figures(study)
+        console.print(show(f"{name}, {way}, target {target:g}", figures[way]))
+    return figures
+
+
+def arms_of(names: Sequence[str] | None) -> list[Arm]:
+    """The presets as arms, in their order."""
+    wanted = set(names or PRESETS) | {"off"}
+    return [Arm(name, (f"preset+={name}",)) for name in PRESETS if name in wanted]
+
+
+def study_figures(study: Study) -> dict[str, Any]:
+    """Per preset: what it used up, what it reached, and both as ratios to `off`."""
+    against = {
+        result.arm.name: found
+        for result, found in zip(study.arms[:-1], study.comparisons, strict=True)
+    }
+    return {result.arm.name: _arm(result, against) for result in study.arms}
+
+
+def _arm(result: ArmResult, against: dict[str, Any]) -> dict[str, Any]:
+    runs = result.runs
+    figures: dict[str, Any] = {
+        "settings": list(result.arm.settings),
+        "reached": f"{result.summary.reached}/{result.summary.seeds}",
+        "collapsed": f"{sum(has_collapsed(run) for run in runs)}/{len(runs)}",
+        "generated": [plain(run.rollouts) for run in runs],
+        "replay_ratio": [plain(run.replay_ratio) for run in runs],
+        "rollouts_to_target": [plain(run.rollouts_to_target.value) for run in runs],
+        "seconds_to_target": [plain(run.seconds_to_target.value) for run in runs],
+        "final": [plain(run.final) for run in runs],
+        "best": [plain(run.best) for run in runs],
+        "final_median": figures_of(result.summary.final),
+        "replay_ratio_median": figures_of(result.summary.replay_ratio),
+        "rollouts_median": figures_of(result.summary.rollouts_to_target),
+    }
+    found = against.get(result.arm.name)
+    if found is not None:
+        figures |= {
+            "rollouts_ratio": figures_of(found.rollouts.medians),
+            "rollouts_ratio_restricted": figures_of(found.rollouts.restricted),
+            "seconds_ratio": figures_of(found.seconds.medians),
+            "final_difference": figures_of(found.final.estimate),
+            "area_difference": figures_of(found.area.estimate),
+        }
+    return figures
+
+
+def has_collapsed(run: Measures) -> bool:
+    """Tell whether a run lost most of what it had learnt."""
+    if run.diverged:
+        return True
+    if run.best is None or run.final is None or run.best < LEAST_BEST:
+        return False
+    return run.final < 0.5 * run.best
+
+
+def show(title: str, arms: dict[str, Any]) -> Table:
+    """One line for each preset, as the seed's table has it."""
+    table = Table(
+        "preset", "trained / generated", "reached", "rollouts to target", "rollouts: off / it",
+        "seconds: off / it", "final success", "collapsed", title=title,
+    )  # fmt: skip
+    for name, f in arms.items():
+        table.add_row(
+            name,
+            spelt(f["replay_ratio_median"]),
+            f["reached"],
+            spelt(f["rollouts_median"], ".0f"),
+            spelt(f["rollouts_ratio"]) if "rollouts_ratio" in f else "",
+            spelt(f["seconds_ratio"]) if "seconds_ratio" in f else "",
+            spelt(f["final_median"], ".3f"),
+            f["collapsed"],
+        )
+    return table
+
+
+def main() -> None:
+    """Run the regimes, print the tables, write benchmarks/results/ppo_replay.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--regime", choices=list(REGIMES), action="append")
+    parser.add_argument("--arm", choices=PRESETS, action="append", help="presets; off always")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--tuning-seeds", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--target", type=float, help="held-out success, instead of the regime's")
+    parser.add_argument("--same", action="store_true", help="without tuning; writes no results")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("compare/ppo_replay"))
+    parser.add_argument("settings", nargs="*", help="key=value settings on top, for all arms")
+    args = parser.parse_args()
+    console, figures = Console(), dict[str, Any]()
+    for name in args.regime or REGIMES:
+        figures[name] = run_regime(name, REGIMES[name], args, console)
+    if args.same or args.arm:
+        return
+    packages = ["torch", "transformers", "numpy"]
+    path = write_results("ppo_replay", figures, range(args.seeds), packages)
+    console.print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()
