@@ -49,12 +49,12 @@ class Regime:
     tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
 
 
-BASE = ("checkpoint.every=0", "run.steps=28", "eval.tasks=60", "eval.every=2")
+BASE = ("checkpoint.every=0", "run.steps=21", "eval.tasks=60", "eval.every=3")
 REGIMES = {
     # Level 1: a fifth of the first rows succeed.
     "dense": Regime(BASE, 0.5),
     # Level 3: two or three decisions in a row, each seldom right; most groups are dead.
-    "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=32"), 0.35),
+    "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=24"), 0.35),
     # Tools that take their time: nearly all seconds go into rollouts.
     "dear": Regime((*BASE, f"environment.name={SLOW}:SlowDesk"), 0.5, tuned_in="dense"),
 }
