@@ -18,6 +18,8 @@ The runs lie in --out and are not repeated if they are there; each can be looked
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ from results_file import write_results
 from study_figures import figures_of, plain, spelt
 
 SLOW = Path(__file__).parent / "slow_desk.py"
+MAKE_TINY = Path(__file__).parent.parent / "scripts" / "make_tiny.py"
+RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always the same
 TUNING_SEEDS = (1000, 1001)
 GRID = (
     Axis("train.learning_rate", ("1e-4", "2e-4", "4e-4")),
@@ -53,8 +57,8 @@ BASE = ("checkpoint.every=0", "run.steps=21", "eval.tasks=60", "eval.every=3")
 REGIMES = {
     # Level 1: a fifth of the first rows succeed.
     "dense": Regime(BASE, 0.5),
-    # Level 3: two or three decisions in a row, each seldom right; most groups are dead.
-    "sparse": Regime((*BASE, "environment.levels=[3]", "run.steps=24"), 0.35),
+    # The same tasks from a start that is hardly ever right: nearly all groups are dead.
+    "sparse": Regime((*BASE, f"model.name={RARE}", "run.steps=36", "eval.every=4"), 0.3),
     # Tools that take their time: nearly all seconds go into rollouts.
     "dear": Regime((*BASE, f"environment.name={SLOW}:SlowDesk"), 0.5, tuned_in="dense"),
 }
@@ -143,6 +147,8 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", help="key=value settings on top, for all arms")
     args = parser.parse_args()
     console, figures = Console(), dict[str, Any]()
+    if not RARE.is_dir():
+        subprocess.run([sys.executable, str(MAKE_TINY), "--rare", str(RARE)], check=True)
     for name in args.regime or REGIMES:
         figures[name] = run_regime(name, figures, args, console)
     console.print(show(figures))

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.console import Console
-from tiny_teacher import RIGHT, SEED, Teacher, lesson
+from tiny_teacher import RARE, RIGHT, SEED, Teacher, lesson
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -232,22 +232,64 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--skilled", type=Path, help="keep the model after the first lessons here")
+    parser.add_argument("--rare", type=Path, help="only make this, of the shipped model")
     parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
     parser.add_argument("--level2", type=int, default=500)
     parser.add_argument("--level3", type=int, default=40)
     args = parser.parse_args()
     environment = load_environment("desk", size=3000)
+    tasks = choose_tasks(environment, {1: args.level1, 2: args.level2, 3: args.level3})
+    if args.rare:
+        shipped = load_policy(str(TINY))
+        model, chat = shipped.model, shipped.chat
+        model.train()
+        school = School(environment, chat, tasks)
+        imitate(model, school.mixed_up(RARE), school.beginnings, 250, args.habit_lr, args.batch)
+        save(model, chat.tokenizer, args.rare)
+        return
+    chat = Chat(make_tokenizer(environment))
+    school = School(environment, chat, tasks)
+    torch.manual_seed(SEED)
+    model = make_model(chat.tokenizer)
+    practise_copying(model, args.copying, args.copying_lr)
+    imitate(model, school.perfect(), school.beginnings, args.steps, args.lr, args.batch)
+    if args.skilled:
+        save(model, chat.tokenizer, args.skilled)
+    rows = school.mixed_up(RIGHT)
+    imitate(model, rows, school.beginnings, args.habit_steps, args.habit_lr, args.batch)
+    save(model, chat.tokenizer, args.out)
+    write_card(args.out, model, len(tasks))
+
+
+class School:
+    """The tasks of the warm start, as rows to imitate."""
+
+    def __init__(self, environment: Environment, chat: Chat, tasks: list[Task]) -> None:
+        self._environment, self._chat, self._tasks = environment, chat, tasks
+        # The system text is the same for a whole domain: no need to compute it again for each row.
+        self.beginnings = [system_tokens(environment, chat, task) for task in tasks]
+
+    def perfect(self) -> list[Trajectory]:
+        """Every task done right."""
+        return [lesson(self._environment, self._chat, task) for task in self._tasks]
+
+    def mixed_up(self, right: tuple[float, float]) -> list[Trajectory]:
+        """Every task as the teacher does it who is right with a probability in these bounds."""
+        teacher = Teacher(self._environment, self._tasks, right)
+        return [lesson(self._environment, self._chat, task, teacher) for task in self._tasks]
+
+
+def make_tokenizer(environment: Environment) -> PreTrainedTokenizerFast:
+    """Train the tokenizer on dialogues and tools."""
     everything = list(itertools.islice(environment.tasks("train"), 6000))
     texts = (text for _, said in transcripts(environment, everything) for _, text in said)
     tools = [s.signature() for s in environment.start(everything[0], 0).opening.tools]
-    tokenizer = train_tokenizer(itertools.chain(texts, [" ".join(tools)] * 500))
-    chat = Chat(tokenizer)
-    tasks = choose_tasks(environment, {1: args.level1, 2: args.level2, 3: args.level3})
-    rows = [lesson(environment, chat, task) for task in tasks]
-    lengths = [row.tokens.size for row in rows]
-    Console().print(f"{len(rows)} transcripts, {np.mean(lengths):.0f} tokens on average")
-    torch.manual_seed(SEED)
-    model = LlamaForCausalLM._from_config(
+    return train_tokenizer(itertools.chain(texts, [" ".join(tools)] * 500))
+
+
+def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """Make the model with random weights."""
+    return LlamaForCausalLM._from_config(
         LlamaConfig(
             vocab_size=VOCABULARY,
             hidden_size=128,
@@ -263,17 +305,13 @@ def main() -> None:
         ),
         attn_implementation=ATTENTION,
     )
-    practise_copying(model, args.copying, args.copying_lr)
-    # The system text is the same for a whole domain: no need to compute it again for each row.
-    beginnings = [system_tokens(environment, chat, task) for task in tasks]
-    imitate(model, rows, beginnings, args.steps, args.lr, args.batch)
-    teacher = Teacher(environment, tasks)
-    rows = [lesson(environment, chat, task, teacher) for task in tasks]
-    imitate(model, rows, beginnings, args.habit_steps, args.habit_lr, args.batch)
-    shutil.rmtree(args.out, ignore_errors=True)
-    model.save_pretrained(args.out)
-    tokenizer.save_pretrained(args.out)
-    write_card(args.out, model, len(rows))
+
+
+def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write an ordinary model folder, in place of what was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def system_tokens(environment: Environment, chat: Chat, task: Task) -> int:

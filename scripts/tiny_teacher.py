@@ -32,6 +32,7 @@ from recollect.types import (
 SEED = 20261116
 SLIPS = 0.2  # share of calls with an id that a slip precedes
 RIGHT = (0.08, 0.35)  # bounds of the probability of the right turn
+RARE = (0.01, 0.06)  # the same, for a start from which success is rare
 CALL = "<tool_call>"
 ID = re.compile(r"(?<=\")[A-Z][0-9][A-Z][0-9](?=\")")
 NAME = re.compile(r"<tool_call>{\"name\":\"(\w+)\"|(\w+)")  # of a turn: its tool or its first word
@@ -48,11 +49,14 @@ class Habit:
 class Teacher:
     """Knows what is right in all kinds of tasks, and mixes them up."""
 
-    def __init__(self, environment: Environment, tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, environment: Environment, tasks: Sequence[Task], right: tuple[float, float] = RIGHT
+    ) -> None:
         """Take as wrong turns what is right in other kinds among these tasks."""
         assert isinstance(environment, OffersGold)
         assert isinstance(environment, OffersKinds)
         self._gold, self._kind = environment.gold, environment.kind
+        self._low, self._high = right
         self._examples: dict[tuple[str, int | None], dict[str, list[tuple[str, ...]]]] = {}
         for task in tasks:
             kinds = self._examples.setdefault((task.domain, task.level), {})
@@ -79,7 +83,7 @@ class Teacher:
         ours = ID.search(" ".join(self._gold(task)))
         if ours:
             said = tuple(ID.sub(ours[0], text) for text in said)
-        return Habit(RIGHT[0] + (RIGHT[1] - RIGHT[0]) * share, said)
+        return Habit(self._low + (self._high - self._low) * share, said)
 
 
 def _name(turn: str) -> str:
