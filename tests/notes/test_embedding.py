@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,11 @@ from recollect.errors import MissingExtra, ModelMissing
 from recollect.notes import embedding
 from recollect.notes.embedding import EmbeddingRetriever, load_embedder
 from recollect.notes.note import Draft
+from recollect.notes.store_bank import StoreBank
+from recollect.store import open_store
+from recollect.types import NoteAction
+
+from .conformance import RetrieverConformance
 
 NOTES = [
     Draft("Use the seat tool.", "the customer wants to sit at the window").note("d"),
@@ -18,6 +24,33 @@ NOTES = [
     Draft("Weigh the suitcase first.", "luggage").note("d"),
 ]
 PLACES = {"x": (1.0, 0.0), "y": (0.0, 1.0), "xy": (0.6, 0.8), "-x": (-1.0, 0.0)}
+
+
+def bag_of_words(text: str) -> np.ndarray:
+    """Place a text by the letters that its words begin with."""
+    found = np.zeros(26, "f4")
+    for word in text.lower().split():
+        if word[0].isalpha():
+            found[ord(word[0]) - ord("a")] += 1
+    return found / max(1.0, float(np.linalg.norm(found)))
+
+
+class TestPromises(RetrieverConformance):
+    """Those that every index keeps."""
+
+    @pytest.fixture
+    def index(self) -> EmbeddingRetriever:
+        return EmbeddingRetriever(bag_of_words)
+
+
+def test_a_bank_can_rank_by_meaning(tmp_path: Path) -> None:
+    with open_store(tmp_path / "bank.db") as store:
+        bank = StoreBank(store, retriever=lambda: EmbeddingRetriever(bag_of_words))
+        notes = bank.add([Draft("one", "seat window"), Draft("two", "bag weight")]).notes
+        (first, *_) = bank.search("some wishes", 2)
+        assert first.note.id == notes[0].id
+        bank.mark([notes[0].id], NoteAction.BAN, "")
+        assert notes[0].id not in [found.note.id for found in bank.search("some wishes", 2)]
 
 
 def test_the_index_ranks_by_cosine() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from recollect.notes.note import Draft
 from recollect.notes.retrieve import TextRetriever, similarity
+
+from .conformance import RetrieverConformance
 
 WORDS = [
     "seat",
@@ -27,6 +31,14 @@ NOTES = [
     Draft("Look up the booking, then cancel.", "cancel a booking").note("d"),
     Draft("Say sorry; seat of the parcel is late.", "a parcel is late").note("d"),
 ]
+
+
+class TestPromises(RetrieverConformance):
+    """Those that every index keeps."""
+
+    @pytest.fixture
+    def index(self) -> TextRetriever:
+        return TextRetriever()
 
 
 def filled() -> TextRetriever:
