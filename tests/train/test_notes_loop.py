@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -155,6 +156,21 @@ def test_guided_rows_can_be_replayed(model: Path, tmp_path: Path, bank: Path) ->
         assert not kinds[stored, True, True]
     with store_of(tmp_path / "run") as store:
         assert store.uses(RUN)
+
+
+@pytest.mark.parametrize("more", [(), ("notes.ratio=recomputed",), ("notes.min_ess=1",)])
+def test_a_critic_credits_rows_as_they_train(
+    model: Path, tmp_path: Path, bank: Path, more: tuple[str, ...]
+) -> None:
+    """PPO: advantages token by token, over the prompt without the notes."""
+    flags = (*GUIDED, "notes.train=strip", "algo.advantage=gae", f"notes.start_from={bank}")
+    batches = batches_of(tmp_path / "run", model, *flags, *more)
+    assert any(row.stripped for batch in batches.values() for row in batch.training)
+    for line in read_metrics(tmp_path / "run").steps:
+        check_names(line.metrics)
+        assert line.metrics["notes/stripped"] > 0
+        assert math.isfinite(line.metrics["notes/loss"])
+        assert line.metrics["train/skipped_steps"] == 0
 
 
 # -- what is learnt --------------------------------------------------------------------------------
