@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.store.sqlite import migrations
-from recollect.store.sqlite.schema import SCHEMA
+from recollect.store.tables import migrations
+from recollect.store.tables.schema import SCHEMA
 
 from .conftest import Filled, ask_json, assert_refused, invoke
 

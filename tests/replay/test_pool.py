@@ -349,7 +349,7 @@ def test_a_stale_index_learns_that_a_row_is_gone(store: SqliteStore) -> None:
 
 def test_blocks_do_not_lose_rows(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """With blocks of two rows, a first look and a refresh both need many of them."""
-    from recollect.store.sqlite import columns
+    from recollect.store.tables import columns
 
     monkeypatch.setattr(columns, "_BLOCK", 2)
     write_steps(store, FAKE, 3)

@@ -1,4 +1,4 @@
-"""Durable, atomic, idempotent, one writer."""
+"""Durable, atomic, idempotent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from factories import RUN, TASKS, FakeRun, make_trajectory, person_mark
-from recollect.errors import StoreConflict, StoreError, StoreLocked, UnknownId
+from factories import TASKS, FakeRun, make_trajectory, person_mark
+from recollect.errors import StoreConflict, StoreError, UnknownId
 from recollect.ledger import Draw, Score
 from recollect.proof.logical import logical_dump
 from recollect.store.base import Store, StoreReader
@@ -275,17 +275,7 @@ class WritingPromises:
         with pytest.raises(UnknownId, match="draw"):
             store.commit(Batch(uses=[replace(FAKE.step(2).uses[0], run=other.id)]))
 
-    # -- one writer, closing ---------------------------------------------------------------
-
-    def test_a_second_writer_is_refused(self, place: Place, store: Store) -> None:
-        with pytest.raises(StoreLocked) as caught:
-            place.writer()
-        assert caught.value.owner
-        store.commit(FAKE.setup())
-        store.close()
-        second = place.writer()
-        assert {run.id for run in second.runs().values()} == {RUN}
-        second.close()
+    # -- closing -------------------------------------------------------------------------
 
     def test_closing_twice_is_fine_and_closed_is_closed(self, place: Place) -> None:
         store = place.writer()

@@ -16,7 +16,8 @@ from factories import FakeRun
 from recollect.errors import NotAStore, StoreDamaged, StoreMissing, StoreTooNew, StoreTooOld
 from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
-from recollect.store.sqlite import SqliteStore, migrations, schema
+from recollect.store.sqlite import SqliteStore
+from recollect.store.tables import migrations, schema
 from reporting import report
 from store.place import write_steps
 

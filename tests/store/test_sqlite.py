@@ -11,7 +11,14 @@ import pytest
 
 from factories import LARGE, FakeRun, make_trajectory
 from memory import folder_in_memory
-from recollect.errors import BadQuery, NotAStore, StoreFailed, StoreMissing, StoreReadOnly
+from recollect.errors import (
+    BadQuery,
+    NotAStore,
+    StoreFailed,
+    StoreLocked,
+    StoreMissing,
+    StoreReadOnly,
+)
 from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
@@ -52,6 +59,16 @@ class TestSqlite(StoreConformance):
         journal, compress = WAYS[request.param]
         with folder_in_memory() as folder:
             yield SqlitePlace(folder / "pool.db", journal, compress)
+
+    def test_a_second_writer_is_refused(self, place: SqlitePlace, store: SqliteStore) -> None:
+        with pytest.raises(StoreLocked) as caught:
+            place.writer()
+        assert caught.value.owner
+        store.commit(FAKE.setup())
+        store.close()
+        second = place.writer()
+        assert {run.id for run in second.runs().values()} == {FAKE.id}
+        second.close()
 
 
 @pytest.fixture

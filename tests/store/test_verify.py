@@ -15,8 +15,10 @@ from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch, Finding
 from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite.schema import CHECKED, DDL_1
-from recollect.store.sqlite.verify import verify
+from recollect.store.sqlite.checks import CHECKS
+from recollect.store.sqlite.database import SqliteDatabase
+from recollect.store.tables.schema import CHECKED, DDL_1
+from recollect.store.tables.verify import verify
 from recollect.types import Action, RunId, Status
 from store.place import write_steps
 
@@ -55,9 +57,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def raw(filled: Path) -> Iterator[sqlite3.Connection]:
+def raw(filled: Path) -> Iterator[SqliteDatabase]:
     """A plain connection; what it does is undone."""
-    connection = sqlite3.connect(filled, isolation_level=None)
+    connection = sqlite3.connect(filled, isolation_level=None, factory=SqliteDatabase)
+    connection.place = filled
     connection.execute("BEGIN IMMEDIATE")
     yield connection
     connection.execute("ROLLBACK")
@@ -73,7 +76,7 @@ def columns_of(table: str) -> list[str]:
     return names
 
 
-def rows_of(raw: sqlite3.Connection, table: str) -> list[Any]:
+def rows_of(raw: SqliteDatabase, table: str) -> list[Any]:
     """Keys of the last row, and of the last live and fenced ones."""
     key = KEYS.get(table, "number")
     keys = [row[0] for row in raw.execute(f"SELECT {key} FROM {table} ORDER BY 1")]
@@ -98,15 +101,15 @@ def other_values(value: object) -> list[object]:
     return [value[:-1], bytes([value[0] ^ 1]) + value[1:], "text"]
 
 
-def findings(raw: sqlite3.Connection, path: Path) -> list[Finding]:
-    return list(verify(raw, path))
+def findings(raw: SqliteDatabase, path: Path) -> list[Finding]:
+    return list(verify(raw, CHECKS))
 
 
 @pytest.mark.parametrize(
     ("table", "column"), [(table, column) for table in TABLES for column in columns_of(table)]
 )
 def test_every_column_of_every_table(
-    raw: sqlite3.Connection, filled: Path, table: str, column: str
+    raw: SqliteDatabase, filled: Path, table: str, column: str
 ) -> None:
     key = KEYS.get(table, "number")
     missed, tried = [], 0
@@ -150,7 +153,7 @@ def test_what_verify_cannot_see_changes_nothing_that_is_read(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_row_that_nobody_wrote(raw: sqlite3.Connection, filled: Path, table: str) -> None:
+def test_a_row_that_nobody_wrote(raw: SqliteDatabase, filled: Path, table: str) -> None:
     """A copy of a row under a number of its own: its checksum is that of another row."""
     names = columns_of(table)
     key = KEYS.get(table, "number")
@@ -174,7 +177,7 @@ def test_a_row_that_nobody_wrote(raw: sqlite3.Connection, filled: Path, table: s
         "meta",
     ],
 )
-def test_a_row_that_is_gone(raw: sqlite3.Connection, filled: Path, table: str) -> None:
+def test_a_row_that_is_gone(raw: SqliteDatabase, filled: Path, table: str) -> None:
     """Rows that others refer to, or that add up to something, are missed."""
     key = KEYS.get(table, "number")
     for number in rows_of(raw, table):
@@ -187,7 +190,7 @@ def test_a_row_that_is_gone(raw: sqlite3.Connection, filled: Path, table: str) -
 @pytest.mark.parametrize(
     "table", [table.name for table in CHECKED if table.fenced and table.name != "fences"]
 )
-def test_a_fenced_row_that_is_gone(raw: sqlite3.Connection, filled: Path, table: str) -> None:
+def test_a_fenced_row_that_is_gone(raw: SqliteDatabase, filled: Path, table: str) -> None:
     raw.execute(f"DELETE FROM {table} WHERE number = (SELECT max(number) FROM {table} WHERE fence)")
     assert raw.execute("SELECT changes()").fetchone() == (1,)
     assert any("fences" in finding.where for finding in findings(raw, filled))
@@ -209,12 +212,12 @@ def test_a_fenced_row_that_is_gone(raw: sqlite3.Connection, filled: Path, table:
         "DELETE FROM sqlite_sequence WHERE name = 'runs'",
     ],
 )
-def test_a_changed_schema(raw: sqlite3.Connection, filled: Path, statement: str) -> None:
+def test_a_changed_schema(raw: SqliteDatabase, filled: Path, statement: str) -> None:
     raw.execute(statement)
     assert findings(raw, filled)
 
 
-def test_two_frames_exchanged(raw: sqlite3.Connection, filled: Path) -> None:
+def test_two_frames_exchanged(raw: SqliteDatabase, filled: Path) -> None:
     """Both are intact frames; they are just not where they belong."""
     (one, first), (other, second) = raw.execute(
         "SELECT p.seq, p.frame FROM payloads p JOIN trajectories t USING (seq) "
@@ -226,7 +229,7 @@ def test_two_frames_exchanged(raw: sqlite3.Connection, filled: Path) -> None:
     assert all(finding.trajectory for finding in found)
 
 
-def test_damage_of_a_fenced_row_blames_no_live_one(raw: sqlite3.Connection, filled: Path) -> None:
+def test_damage_of_a_fenced_row_blames_no_live_one(raw: SqliteDatabase, filled: Path) -> None:
     raw.execute(
         "UPDATE payloads SET frame = x'00' WHERE seq IN (SELECT seq FROM trajectories WHERE fence)"
     )
@@ -235,7 +238,7 @@ def test_damage_of_a_fenced_row_blames_no_live_one(raw: sqlite3.Connection, fill
     assert all(finding.trajectory is None for finding in found)
 
 
-def test_one_bad_mark_does_not_hide_the_rest(raw: sqlite3.Connection, filled: Path) -> None:
+def test_one_bad_mark_does_not_hide_the_rest(raw: SqliteDatabase, filled: Path) -> None:
     """A mark that cannot be read stops neither the walk over rows nor the other checks."""
     raw.execute(
         "UPDATE marks SET action = 'nonsense' WHERE number = (SELECT min(number) FROM marks)"

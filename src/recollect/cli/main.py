@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import sys
 from typing import Annotated, Any
 
@@ -84,7 +85,7 @@ def start(
 def _next_steps() -> list[str]:
     """Name the three most likely next commands, which depend on there being a store."""
     path = store_path(os.environ.get(VARIABLE) or DEFAULT)
-    if path.is_file():
+    if not isinstance(path, Path) or path.is_file():
         steps = [
             ("recollect pool stats", f"what {path} holds"),
             ("recollect pool ls", "its trajectories, newest first"),

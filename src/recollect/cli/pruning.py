@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from recollect.cli.selection import Selection, newest_versions
 from recollect.ledger import Mark
+from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query, Reclaimed, Row
-from recollect.store.sqlite import SqliteReader, SqliteStore
 from recollect.types import Action, RunId, Status, TrajectoryId
 
 _BATCH = 1000
@@ -65,7 +65,7 @@ class Plan:
 
 
 def make_plan(
-    reader: SqliteReader, selection: Selection | None, limits: Limits, fenced: bool
+    reader: StoreReader, selection: Selection | None, limits: Limits, fenced: bool
 ) -> Plan:
     """Decide what goes, changing nothing and holding only the ids of chosen rows in memory.
 
@@ -125,7 +125,7 @@ def _is_too_old(row: Row, limits: Limits, newest: dict[RunId, int]) -> bool:
     return limits.age is not None and newest.get(row.run, version) - version > limits.age
 
 
-def carry_out(writer: SqliteStore, plan: Plan, fenced: bool, compact: bool) -> Reclaimed:
+def carry_out(writer: Store, plan: Plan, fenced: bool, compact: bool) -> Reclaimed:
     """Evict what was chosen, remove all that is evicted for good, and shrink the file if asked."""
     if plan.ids:
         writer.commit_all(_batches(plan.ids))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from recollect.cli.filters import Filters, MoreFilters, StatusChoice
 from recollect.errors import AmbiguousId, UnknownId
+from recollect.store.base import StoreReader
 from recollect.store.records import Page, Query, Row
-from recollect.store.sqlite import SqliteReader
 from recollect.types import RunId, Status, TaskKey
 
 _PAGE = 1000
@@ -28,11 +28,11 @@ _NEWEST = """
 class Selection:
     """The rows that match any of the queries; no row matches two."""
 
-    reader: SqliteReader
+    reader: StoreReader
     queries: tuple[Query, ...]
 
     def page(self, after: int | None, limit: int, newest_first: bool) -> Page:
-        """List a page in order of arrival, as `SqliteReader.rows` does."""
+        """List a page in order of arrival, as `StoreReader.rows` does."""
         pages = [self.reader.rows(query, after, limit, newest_first) for query in self.queries]
         merged = list(_merge([page.rows for page in pages], newest_first))
         more = len(merged) > limit or any(page.next is not None for page in pages)
@@ -61,28 +61,12 @@ class Selection:
                 return
 
 
-class SelectedReader(SqliteReader):
-    """A reader whose rows are those of a selection, for code that walks a single query."""
-
-    nothing = Query(ids=())
-
-    def __init__(self, selection: Selection) -> None:
-        super().__init__(selection.reader.path)
-        self._selection = selection
-
-    def rows(
-        self, query: Query, after: int | None = None, limit: int = 100, newest_first: bool = False
-    ) -> Page:
-        """List a page of the selection, whatever the query says."""
-        return self._selection.page(after, limit, newest_first)
-
-
 def _merge(parts: list[Iterator[Row]] | list[tuple[Row, ...]], newest: bool) -> Iterable[Row]:
     return heapq.merge(*parts, key=lambda row: row.seq, reverse=newest)
 
 
 def select(
-    reader: SqliteReader,
+    reader: StoreReader,
     filters: Filters,
     more: MoreFilters | None = None,
     fenced: bool = False,
@@ -107,7 +91,7 @@ def select(
 
 
 def aged(
-    reader: SqliteReader, query: Query, min_age: int | None, max_age: int | None
+    reader: StoreReader, query: Query, min_age: int | None, max_age: int | None
 ) -> tuple[Query, ...]:
     """Split a query by run, where ages are asked for: each run has a newest version of its own."""
     if min_age is None and max_age is None:
@@ -124,7 +108,7 @@ def aged(
     )
 
 
-def newest_versions(reader: SqliteReader) -> dict[RunId, int]:
+def newest_versions(reader: StoreReader) -> dict[RunId, int]:
     """Say how far each run's policy has come: the versions that ages are counted from."""
     runs = [run.id for run in reader.runs().values()]
     _, found = reader.sql(_NEWEST, max(1, len(runs)))
@@ -138,7 +122,7 @@ def newest_versions(reader: SqliteReader) -> dict[RunId, int]:
     return newest
 
 
-def resolve_run(reader: SqliteReader, given: str) -> RunId:
+def resolve_run(reader: StoreReader, given: str) -> RunId:
     """Complete a shortened run id."""
     ids = sorted(run.id for run in reader.runs().values())
     fits = [given] if given in ids else [run for run in ids if given and run.startswith(given)]
@@ -150,7 +134,7 @@ def resolve_run(reader: SqliteReader, given: str) -> RunId:
     return RunId(fits[0])
 
 
-def newest_run(reader: SqliteReader) -> RunId:
+def newest_run(reader: StoreReader) -> RunId:
     """Name the run that began last."""
     runs = reader.runs()
     if not runs:
@@ -158,7 +142,7 @@ def newest_run(reader: SqliteReader) -> RunId:
     return runs[max(runs)].id
 
 
-def resolve_task(reader: SqliteReader, given: str) -> TaskKey:
+def resolve_task(reader: StoreReader, given: str) -> TaskKey:
     """Find a task by its key, by the beginning of its key, or by its id."""
     try:
         return reader.task(TaskKey(given)).key

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from recollect.store.address import Place
 
 DEFAULT = "recollect.db"
 VARIABLE = "RECOLLECT_STORE"
@@ -17,7 +20,7 @@ StoreOption = Annotated[
         "-s",
         envvar=VARIABLE,
         metavar="PATH",
-        help="The store: its file, or a folder that holds store.db.",
+        help="The store: its file, a folder that holds store.db, or postgres://host/database.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -26,8 +29,12 @@ EXITS = "Exit codes: 0 fine, 2 error."
 EXITS_WITH_FINDINGS = "Exit codes: 0 fine, 1 findings, 2 error."
 
 
-def store_path(given: str) -> Path:
-    """Find the file that is meant: a folder, there or spelt with a final slash, has store.db."""
+def store_path(given: str) -> Place:
+    """Find the store that is meant: a folder, there or spelt with a final slash, has store.db."""
+    from recollect.store.address import is_address, parse_address
+
+    if is_address(given):
+        return parse_address(given)
     path = Path(given).expanduser()
     if path.is_dir() or given.endswith(("/", "\\")):
         return path / "store.db"

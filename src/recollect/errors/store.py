@@ -17,17 +17,17 @@ class CorruptFrame(RecollectError):
 
 
 class StoreError(RecollectError):
-    """Base of everything that can go wrong with a store; `path` is the store's file."""
+    """Base of everything that can go wrong with a store; `path` says where the store is."""
 
-    def __init__(self, path: Path | str, what: str, hint: str = "") -> None:
+    def __init__(self, path: object, what: str, hint: str = "") -> None:
         super().__init__(what, hint)
-        self.path = Path(path)
+        self.path = path
 
 
 class StoreMissing(StoreError):
     """There is no store at this path."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: object) -> None:
         super().__init__(
             path,
             f"There is no store at {path}.",
@@ -35,10 +35,33 @@ class StoreMissing(StoreError):
         )
 
 
+class BadAddress(RecollectError):
+    """An address of a PostgreSQL store cannot be read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The store's address cannot be read: {why}.",
+            "Write postgres://user@host:5432/database?schema=name (all but the scheme optional).",
+        )
+
+
+class StoreUnreachable(StoreError):
+    """A database server cannot be reached, or went away and did not come back in time."""
+
+    def __init__(self, path: object, why: str, sure: bool = True) -> None:
+        state = "Nothing was written." if sure else "It is not known whether it was written."
+        super().__init__(
+            path,
+            f"{path} cannot be reached: {why}.",
+            f"{state} Start the server or check the address, then try again: writing the same "
+            "records twice is safe.",
+        )
+
+
 class NotAStore(StoreError):
     """The file exists but Recollect did not make it."""
 
-    def __init__(self, path: Path | str, why: str) -> None:
+    def __init__(self, path: object, why: str) -> None:
         super().__init__(
             path,
             f"{path} is not a Recollect store: {why}.",
@@ -49,7 +72,7 @@ class NotAStore(StoreError):
 class StoreTooNew(StoreError):
     """A later version of Recollect wrote this store."""
 
-    def __init__(self, path: Path | str, found: int, known: int) -> None:
+    def __init__(self, path: object, found: int, known: int) -> None:
         super().__init__(
             path,
             f"{path} has schema {found}; this Recollect knows schemas up to {known}.",
@@ -60,7 +83,7 @@ class StoreTooNew(StoreError):
 class StoreTooOld(StoreError):
     """The store needs a migration, which only a writer may run."""
 
-    def __init__(self, path: Path | str, found: int, known: int) -> None:
+    def __init__(self, path: object, found: int, known: int) -> None:
         super().__init__(
             path,
             f"{path} has schema {found}; this Recollect reads schema {known}.",
@@ -71,7 +94,7 @@ class StoreTooOld(StoreError):
 class StoreLocked(StoreError):
     """Another live process is the store's writer."""
 
-    def __init__(self, path: Path | str, owner: str) -> None:
+    def __init__(self, path: object, owner: str) -> None:
         super().__init__(
             path,
             f"{path} is being written by {owner}.",
@@ -83,7 +106,7 @@ class StoreLocked(StoreError):
 class StoreBusy(StoreError):
     """SQLite could not get a file lock in time: a long read or a foreign program holds it."""
 
-    def __init__(self, path: Path | str, waited: float) -> None:
+    def __init__(self, path: object, waited: float) -> None:
         super().__init__(
             path,
             f"{path} stayed locked for {waited:g} s by another connection.",
@@ -94,7 +117,7 @@ class StoreBusy(StoreError):
 class StoreFull(StoreError):
     """The disk (or the store's size limit) is full; the transaction was rolled back whole."""
 
-    def __init__(self, path: Path | str, free: int | None) -> None:
+    def __init__(self, path: object, free: int | None) -> None:
         room = "" if free is None else f" ({free:,} bytes free)"
         super().__init__(
             path,
@@ -106,7 +129,7 @@ class StoreFull(StoreError):
 class StoreReadOnly(StoreError):
     """The store or its folder cannot be written."""
 
-    def __init__(self, path: Path | str, why: str = "") -> None:
+    def __init__(self, path: object, why: str = "") -> None:
         reason = f": {why}" if why else ""
         super().__init__(
             path,
@@ -118,7 +141,7 @@ class StoreReadOnly(StoreError):
 class StoreDamaged(StoreError):
     """SQLite itself finds the file damaged."""
 
-    def __init__(self, path: Path | str, why: str) -> None:
+    def __init__(self, path: object, why: str) -> None:
         super().__init__(
             path,
             f"{path} is damaged: {why}.",
@@ -129,7 +152,7 @@ class StoreDamaged(StoreError):
 class StoreFailed(StoreError):
     """The operating system or SQLite failed in a way no other class names."""
 
-    def __init__(self, path: Path | str, why: str) -> None:
+    def __init__(self, path: object, why: str) -> None:
         super().__init__(
             path,
             f"The store {path} failed: {why}.",
@@ -140,7 +163,7 @@ class StoreFailed(StoreError):
 class StoreConflict(StoreError):
     """Something with this key is stored already, with other content."""
 
-    def __init__(self, path: Path | str, table: str, key: str) -> None:
+    def __init__(self, path: object, table: str, key: str) -> None:
         super().__init__(
             path,
             f"{table} {key} is already stored with different content.",
@@ -152,7 +175,7 @@ class StoreConflict(StoreError):
 class CorruptRecord(StoreError):
     """Stored trajectories whose frames fail their checksum; they are quarantined, not returned."""
 
-    def __init__(self, path: Path | str, ids: Sequence[str], problem: str) -> None:
+    def __init__(self, path: object, ids: Sequence[str], problem: str) -> None:
         shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
         super().__init__(
             path,
@@ -165,7 +188,7 @@ class CorruptRecord(StoreError):
 class UnknownId(StoreError):
     """No record of this kind has this id."""
 
-    def __init__(self, path: Path | str, kind: str, given: str, hint: str = "") -> None:
+    def __init__(self, path: object, kind: str, given: str, hint: str = "") -> None:
         super().__init__(
             path,
             f"No {kind} {given!r} in {path}.",
@@ -177,7 +200,7 @@ class UnknownId(StoreError):
 class AmbiguousId(StoreError):
     """A shortened id fits several records."""
 
-    def __init__(self, path: Path | str, kind: str, given: str, matches: Sequence[str]) -> None:
+    def __init__(self, path: object, kind: str, given: str, matches: Sequence[str]) -> None:
         super().__init__(
             path,
             f"{given!r} fits several {kind} ids: {', '.join(matches)}.",
@@ -189,7 +212,7 @@ class AmbiguousId(StoreError):
 class BadQuery(StoreError):
     """A user's SQL is malformed, would write, or ran too long."""
 
-    def __init__(self, path: Path | str, why: str, hint: str = "") -> None:
+    def __init__(self, path: object, why: str, hint: str = "") -> None:
         super().__init__(
             path,
             f"The query was refused: {why}.",
@@ -210,7 +233,7 @@ class ExportFailed(RecollectError):
 class NothingToStartFrom(StoreError):
     """The pool that a run is to begin with has no row it could train on."""
 
-    def __init__(self, path: Path | str, left: int) -> None:
+    def __init__(self, path: object, left: int) -> None:
         rows = f"All of its {left:,} rows were" if left else "It has no live rows"
         why = f"{rows} made with another tokenizer, template or environment." if left else rows
         super().__init__(
@@ -223,7 +246,7 @@ class NothingToStartFrom(StoreError):
 class EmptyPool(StoreError):
     """There is nothing to draw from."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: object) -> None:
         super().__init__(
             path,
             f"{path} holds no live trajectories.",
@@ -231,10 +254,32 @@ class EmptyPool(StoreError):
         )
 
 
+class StoreNotEmpty(StoreError):
+    """A store is to be copied to a place where there is something already."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            path,
+            f"{path} is not empty, so that nothing was copied.",
+            "Name a new place, or bring rows together with: recollect pool export, pool import",
+        )
+
+
+class StoreCopyDiffers(StoreError):
+    """A copy, read back, is not what was read from the source."""
+
+    def __init__(self, path: object, table: str) -> None:
+        super().__init__(
+            path,
+            f"{path} differs from what was copied into it, in {table}.",
+            "Do not use the copy. Check the disk or the server, remove the copy, then try again.",
+        )
+
+
 class SameRun(StoreError):
     """The pool that a run is to begin with holds a run of the same name."""
 
-    def __init__(self, path: Path | str, run: str) -> None:
+    def __init__(self, path: object, run: str) -> None:
         super().__init__(
             path,
             f"pool.start_from: {path} holds a run {run} too, the name of this one.",

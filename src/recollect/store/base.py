@@ -1,15 +1,15 @@
 """What a store promises, whatever holds the bytes.
 
 A store keeps trajectories, what was decided about them and what became of them. It knows
-bytes, ids and steps; it does not know what learning is. `Store` is the seam: SQLite today,
-other databases later, all through the same conformance suite (tests/store/conformance.py).
+bytes, ids and steps; it does not know what learning is. `Store` is the seam: SQLite and
+PostgreSQL stand behind it, both through the same conformance suite (tests/store/conformance.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
 
 from recollect.ledger import (
     Cursor,
@@ -25,6 +25,7 @@ from recollect.ledger import (
     Use,
 )
 from recollect.note_ledger import Distillation, NoteMark, NoteTrial
+from recollect.store.address import Place
 from recollect.store.records import (
     Batch,
     Changes,
@@ -36,21 +37,36 @@ from recollect.store.records import (
     Query,
     Receipt,
     Reclaimed,
+    Row,
     Stats,
 )
 from recollect.trajectory import Trajectory
 from recollect.types import NoteId, RunId, Task, TaskKey, TrajectoryId
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class StoreReader(Protocol):
-    """Reading: any number of readers, in any process, while one writer writes.
+    """Reading: any number of readers, in any process, while others write.
 
     A reader sees whole transactions only. Every method raises a subclass of StoreError for
     what can go wrong and returns typed records otherwise; fenced rows are invisible unless
     asked for.
     """
 
-    path: Path
+    @property
+    def path(self) -> Place:
+        """Where the store is: a file, or an address."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
     def get(self, ids: Sequence[TrajectoryId]) -> list[Trajectory]:
         """Read trajectories, in the order asked. UnknownId or CorruptRecord name the culprits."""
@@ -62,6 +78,9 @@ class StoreReader(Protocol):
         self, query: Query, after: int | None = None, limit: int = 100, newest_first: bool = False
     ) -> Page:
         """List metadata in order of arrival; pass `Page.next` as `after` for the next page."""
+
+    def row(self, trajectory: TrajectoryId) -> Row:
+        """Return the metadata of one trajectory, whatever its status; UnknownId if it is not."""
 
     def count(self, query: Query) -> int:
         """Count the rows that match."""
@@ -155,18 +174,18 @@ class StoreReader(Protocol):
     def stats(self) -> Stats:
         """Totals."""
 
-    def sql(self, query: str, limit: int) -> tuple[list[str], list[tuple[object, ...]]]:
+    def sql(self, query: str, limit: int = ...) -> tuple[list[str], list[tuple[object, ...]]]:
         """Run one read-only query of a person; BadQuery if it is malformed or would write."""
 
     def verify(self) -> Iterator[Finding]:
         """Check every checksum and every derived value; yields nothing when all is well."""
 
     def close(self) -> None:
-        """Release files and locks. Closing twice is fine."""
+        """Release files, connections and locks. Closing twice is fine."""
 
 
 class Store(StoreReader, Protocol):
-    """Writing: exactly one live writer per store, enforced.
+    """Writing. A SQLite store has one live writer, enforced; a PostgreSQL store has any number.
 
     - **Durable**: when `commit` returns, the batch survives kill -9, and power loss on a disk
       that honours flushes.
@@ -175,6 +194,9 @@ class Store(StoreReader, Protocol):
       content is refused (StoreConflict), and nothing of that batch is written.
     - **Fenced**: `fence` makes the store equal, to every reader, to one in which the steps
       after the fence were never written. They can then be committed again under the same ids.
+    - **One trainer per run**: who fences a run, or commits draws, uses, task states or a cursor
+      of it, owns it until it closes the store; to others those are StoreLocked. Anybody may add
+      trajectories. (With one writer per store that is no question.)
     """
 
     def commit(self, batch: Batch) -> Receipt:
@@ -186,7 +208,9 @@ class Store(StoreReader, Protocol):
     def fence(self, run: RunId, after_step: int, reason: str) -> Fence:
         """Set aside everything the run wrote for later steps, undoing uses, scores and marks."""
 
-    def reclaim(self, run: RunId | None, through_step: int | None, fenced: bool) -> Reclaimed:
+    def reclaim(
+        self, run: RunId | None = ..., through_step: int | None = ..., fenced: bool = ...
+    ) -> Reclaimed:
         """Remove evicted rows for good.
 
         With a run: those it evicted at or before `through_step`, which must be a step that
@@ -198,3 +222,9 @@ class Store(StoreReader, Protocol):
         self, max_rows: int | None = None, max_bytes: int | None = None
     ) -> list[TrajectoryId]:
         """Name the oldest unpinned live rows beyond a budget: candidates for eviction."""
+
+    def quarantine(self, ids: Iterable[str], reason: str) -> None:
+        """Keep damaged or incompatible rows from ever being drawn; those that are stay so."""
+
+    def compact(self) -> None:
+        """Give the space of removed rows back to the file system (rewrites the store)."""

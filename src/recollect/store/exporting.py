@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -11,7 +12,7 @@ from recollect.errors import BadQuery, ExportFailed
 from recollect.store import jsonl, messages, parquet
 from recollect.store.base import StoreReader
 from recollect.store.fields import nearest
-from recollect.store.outgoing import OutgoingRows, Skipped
+from recollect.store.outgoing import Listing, OutgoingRows, Skipped
 from recollect.store.publishing import publishing, streaming
 from recollect.store.records import Query
 
@@ -44,6 +45,7 @@ def export_file(
     stream: BinaryIO | None = None,
     overwrite: bool = False,
     tokens: bool = True,
+    listing: Listing | None = None,
 ) -> ExportReport:
     """Export the rows of a query to `target`, or to `stream` where the target is None.
 
@@ -54,7 +56,8 @@ def export_file(
       never held up. A stream gets what was read until something failed.
     - Rows that are damaged, or vanish meanwhile, are left out and named in the report.
 
-    `tokens=False` leaves token ids and log-probs out of messages; such rows come back as demos.
+    `listing` lists the rows where no single query does. `tokens=False` leaves token ids and
+    log-probs out of messages; such rows come back as demos.
     """
     if format not in FORMATS:
         guess = nearest(format, FORMATS)
@@ -68,7 +71,9 @@ def export_file(
         raise BadQuery(reader.path, why, "Export rows that are not fenced.")
     if (target is None) == (stream is None):
         raise ValueError("give a target or a stream, and not both")
-    rows = OutgoingRows(reader, query, with_notes=format == "jsonl")
+    rows = OutgoingRows(
+        reader, listing or partial(reader.rows, query), with_notes=format == "jsonl"
+    )
     opened = publishing(Path(target or ""), overwrite) if stream is None else streaming(stream)
     with opened as sink:
         _WRITERS[format](rows, cast(BinaryIO, sink), tokens)

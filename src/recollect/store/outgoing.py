@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from recollect.errors import CorruptFrame, CorruptRecord, UnknownId
 from recollect.ledger import Note, NoteLink, Run
 from recollect.store import codec
 from recollect.store.base import StoreReader
-from recollect.store.records import Query, Row
+from recollect.store.records import Page, Row
 from recollect.trajectory import Trajectory
 from recollect.types import LinkKind, NoteId, RunId, Task, TaskKey, TrajectoryId
 
@@ -19,6 +19,8 @@ _BLOCK_BYTES = 8 * 2**20
 _REMEMBERED = 1000
 _NAMED = 100
 
+# Lists a page of rows in order of arrival, given where it begins and how many rows it has.
+Listing: TypeAlias = Callable[[int | None, int], Page]
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -47,15 +49,15 @@ class Outgoing:
 
 
 class OutgoingRows:
-    """Iterates over the rows of a query; counts them, and names those it had to skip.
+    """Iterates over the rows of a listing; counts them, and names those it had to skip.
 
     Every page and every block of frames is a short transaction of its own, so a writer is
     never held up, and at most a block of frames is in memory.
     """
 
-    def __init__(self, reader: StoreReader, query: Query, with_notes: bool) -> None:
+    def __init__(self, reader: StoreReader, listing: Listing, with_notes: bool) -> None:
         self._reader = reader
-        self._query = query
+        self._listing = listing
         self._with_notes = with_notes
         self._runs: dict[RunId, Run] = {}
         self._tasks: dict[TaskKey, Task] = {}
@@ -65,13 +67,13 @@ class OutgoingRows:
         self.skipped_total = 0
 
     def __iter__(self) -> Iterator[Outgoing]:
-        page = self._reader.rows(self._query, None, _PAGE)
+        page = self._listing(None, _PAGE)
         while True:
             for block in _blocks(page.rows):
                 yield from self._read(block)
             if page.next is None:
                 return
-            page = self._reader.rows(self._query, page.next, _PAGE)
+            page = self._listing(page.next, _PAGE)
 
     def _read(self, block: Sequence[Row]) -> Iterator[Outgoing]:
         for id_, frame in self._frames([row.id for row in block]).items():

@@ -13,7 +13,8 @@ from recollect.config.schema.config import Config
 from recollect.config.schema.model import BUILT_IN
 from recollect.config.showing import as_yaml
 from recollect.errors import RunExists, RunMissing
-from recollect.store import open_reader
+from recollect.store import open_reader, place_of, store_exists
+from recollect.store.address import Place, is_address
 from recollect.types import RunId
 
 
@@ -43,9 +44,9 @@ class RunFolder:
         """Batches whose update was refused."""
         return self.path / "bad_batches"
 
-    def store(self, config: Config) -> Path:
+    def store(self, config: Config) -> Place:
         """The run's store: its own unless the configuration names another."""
-        return Path(config.store.path) if config.store.path else self.path / "store.db"
+        return place_of(config.store.path) if config.store.path else self.path / "store.db"
 
     def run(self, config: Config) -> RunId:
         """The run's name in its store: the one it was made with, wherever its folder goes."""
@@ -64,7 +65,7 @@ def create_run(path: Path, config: Config) -> RunFolder:
     if folder.config.exists():
         raise RunExists(path)
     config = _anchored(config, path)
-    if folder.store(config).is_file():
+    if store_exists(folder.store(config)):
         _refuse_known(folder.run(config), folder.store(config))
     path.mkdir(parents=True, exist_ok=True)
     draft = path / f".config.{uuid.uuid4().hex}.yaml"
@@ -92,7 +93,7 @@ def _anchored(config: Config, path: Path) -> Config:
     """Write down what must not change with the place that the run is resumed from, or moved to."""
     run = config.run.model_copy(update={"name": _as_name(path)})
     store = config.store
-    if store.path is not None:
+    if store.path is not None and not is_address(store.path):
         where = str(Path(store.path).expanduser().resolve())
         store = store.model_copy(update={"path": where})
     name = config.model.name
@@ -105,7 +106,7 @@ def _anchored(config: Config, path: Path) -> Config:
     if colon:
         environment = environment.model_copy(update={"name": f"{_absolute(file + '.py')}:{what}"})
     pool = config.pool
-    if pool.start_from is not None:
+    if pool.start_from is not None and not is_address(pool.start_from):
         pool = pool.model_copy(update={"start_from": _absolute(pool.start_from)})
     notes = config.notes
     if notes.start_from is not None:
@@ -139,7 +140,7 @@ def _as_name(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip("._-")[:64] or "run"
 
 
-def _refuse_known(run: RunId, store: Path) -> None:
+def _refuse_known(run: RunId, store: Place) -> None:
     """Keep two runs of one name apart: the second would set the first one's rows aside."""
     with open_reader(store) as reader:
         if any(known.id == run for known in reader.runs().values()):

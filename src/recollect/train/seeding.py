@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recollect.errors import NothingToStartFrom, SameRun
 from recollect.ledger import Group, Run, Score
-from recollect.store import open_reader
+from recollect.store import open_reader, place_of
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
 from recollect.trajectory import Trajectory
@@ -33,8 +33,8 @@ def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -
     read as something they are not. NothingToStartFrom if no row is left; SameRun if the other store
     knows a run of this one's name, whose rows would pass for ours.
     """
-    path = Path(source)
-    path = path / "store.db" if path.is_dir() else path
+    path = place_of(source)
+    path = path / "store.db" if isinstance(path, Path) and path.is_dir() else path
     rows = left = 0
     with open_reader(path) as reader:
         tasks = {task.key: task for task in reader.tasks().values()}

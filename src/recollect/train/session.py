@@ -16,8 +16,8 @@ from recollect.ledger import Event, Run
 from recollect.replay.replayer import Replayer
 from recollect.rollout.collector import Generator
 from recollect.store import open_store
+from recollect.store.base import Store
 from recollect.store.records import Batch
-from recollect.store.sqlite import SqliteStore
 from recollect.telemetry.events import Sink, Warned
 from recollect.telemetry.fanout import Fanout
 from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
@@ -58,7 +58,7 @@ class Session:
     folder: RunFolder
     run: RunId
     environment: Environment
-    store: SqliteStore
+    store: Store
     learner: Learner
     crediting: Crediting | None
     guard: Guard
@@ -109,7 +109,13 @@ def open_session(
         undo.callback(Fanout(sinks).close)
         config = folder.load()
         # Before anything else, because it refuses a run that is under way in another process.
-        store = undo.enter_context(open_store(folder.store(config), compress=config.store.compress))
+        store = undo.enter_context(
+            open_store(
+                folder.store(config),
+                compress=config.store.compress,
+                retry_seconds=config.store.retry_seconds,
+            )
+        )
         remove_drafts(folder.checkpoints)
         session = _assemble(folder, config, store, sinks, companion)
         undo.pop_all()
@@ -119,7 +125,7 @@ def open_session(
 def _assemble(
     folder: RunFolder,
     config: Config,
-    store: SqliteStore,
+    store: Store,
     sinks: Mapping[str, Sink],
     companion: Companion | None,
 ) -> Session:

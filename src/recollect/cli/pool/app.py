@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from recollect.cli.pool import (
+    copy,
     export,
     importing,
     ls,
@@ -32,6 +33,7 @@ app.command(epilog=stats.EPILOG)(stats.stats)
 app.command(epilog=verify.EPILOG)(verify.verify)
 app.command(epilog=export.EPILOG)(export.export)
 app.command("import", epilog=importing.EPILOG)(importing.import_)
+app.command(epilog=copy.EPILOG)(copy.copy)
 app.command(epilog=prune.EPILOG)(prune.prune)
 for _command in (marks.ban, marks.unban, marks.pin, marks.unpin):
     app.command(epilog=marks.epilog(_command.__name__))(_command)

@@ -73,21 +73,23 @@ def export(
     The target appears whole or not at all. Damaged rows are left out and named (exit code 1).
     With --json: a report, on stderr where the target is stdout.
     """
-    from recollect.cli.selection import SelectedReader, select
+    from recollect.cli.selection import select
     from recollect.store import open_reader
     from recollect.store.exporting import export_file
+    from recollect.store.records import Query
 
     chosen = format_ or (Format.PARQUET if target.endswith(".parquet") else Format.JSONL)
     to_stdout = target == "-"
     with open_reader(store_path(store)) as reader:
         selection = select(reader, filters, more)
-        with SelectedReader(selection) as selected, waiting(f"exporting to {target}"):
+        with waiting(f"exporting to {target}"):
             try:
                 report = export_file(
-                    selected,
+                    reader,
                     None if to_stdout else Path(target),
                     format=chosen.value,
-                    query=selection.queries[0] if selection.queries else selected.nothing,
+                    query=Query(),
+                    listing=lambda after, limit: selection.page(after, limit, False),
                     stream=sys.stdout.buffer if to_stdout else None,
                     overwrite=overwrite,
                     tokens=tokens,

@@ -24,8 +24,9 @@ from recollect.cli.untrusted import visible
 from recollect.errors import BadFile
 
 if TYPE_CHECKING:
+    from recollect.store.address import Place
+    from recollect.store.base import Store
     from recollect.store.importing import ImportReport
-    from recollect.store.sqlite import SqliteStore
 
 EPILOG = examples(
     "recollect pool import trajectories.jsonl",
@@ -108,25 +109,25 @@ def import_(
 
 
 @contextmanager
-def _store_or_nothing(path: Path) -> Iterator[SqliteStore]:
+def _store_or_nothing(path: Place) -> Iterator[Store]:
     """Open the store; one that had to be made for a failing import is taken away again."""
     from recollect.store import open_store
 
-    is_new = not path.exists()
+    is_new = isinstance(path, Path) and not path.exists()
     with open_store(path) as writer:
         try:
             yield writer
         except BaseException as error:
             if isinstance(error, BadFile):
                 error.hint = error.hint or "See what can be read: recollect pool import --help"
-            if is_new:  # we hold its lock: it is ours alone, and empty
+            if is_new and isinstance(path, Path):  # we hold its lock: it is ours alone, and empty
                 for end in ("", "-journal", "-wal", "-shm", ".lock"):
                     with suppress(OSError):
                         path.with_name(path.name + end).unlink(missing_ok=True)
             raise
 
 
-def _write(path: Path, report: ImportReport) -> None:
+def _write(path: Place, report: ImportReport) -> None:
     for bad in report.bad:
         remark(
             f"{visible(str(report.path))}, line {bad.line}: {visible(f'{bad.field}: {bad.reason}')}"
@@ -139,7 +140,7 @@ def _write(path: Path, report: ImportReport) -> None:
     say(f"{added} imported into {path}{known}{left}.")
 
 
-def _write_json(path: Path, report: ImportReport) -> None:
+def _write_json(path: Place, report: ImportReport) -> None:
     from recollect.cli.documents import document
 
     write_json({"store": str(path), "report": document(report)})

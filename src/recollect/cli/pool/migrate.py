@@ -13,16 +13,10 @@ def migrate(store: StoreOption = DEFAULT, as_json: JsonOption = False) -> None:
 
     Each step is one transaction: killed half-way, the store has its old schema, whole.
     """
-    from recollect.store import open_store
-    from recollect.store.sqlite.connection import connect_reader
-    from recollect.store.sqlite.migrations import schema_of
+    from recollect.store import open_store, schema_of
 
     path = store_path(store)
-    connection = connect_reader(path)  # refuses a missing or foreign file; makes nothing
-    try:
-        before = schema_of(connection)
-    finally:
-        connection.close()
+    before = schema_of(path)  # refuses a missing or foreign store; makes nothing
     with open_store(path) as writer:
         after = writer.stats().schema
     if as_json:

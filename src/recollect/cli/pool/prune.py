@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
     from recollect.cli.pruning import Plan
+    from recollect.store.address import Place
     from recollect.store.records import Reclaimed
 
 EPILOG = examples(
@@ -119,7 +119,7 @@ def prune(
         _write(plan, filters, removed, compact)
 
 
-def _write_json(path: Path, plan: Plan, removed: Reclaimed | None) -> None:
+def _write_json(path: Place, plan: Plan, removed: Reclaimed | None) -> None:
     total = plan.total
     write_json(
         {

@@ -21,8 +21,9 @@ from recollect.cli.untrusted import visible
 from recollect.errors import NotAStore, StoreDamaged, StoreError, StoreFailed, StoreLocked
 
 if TYPE_CHECKING:
+    from recollect.store.address import Place
+    from recollect.store.base import StoreReader
     from recollect.store.records import Finding
-    from recollect.store.sqlite import SqliteReader
     from recollect.types import TrajectoryId
 
 EPILOG = examples(
@@ -44,7 +45,7 @@ def verify(
     store: StoreOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Check every checksum, every derived value and SQLite's own pages.
+    """Check every checksum, every derived value, and pages or tables as a whole.
 
     Damaged trajectories are set aside (quarantined) unless --no-quarantine is given or another
     process is writing. A file that cannot be opened as a store is a finding too. With --json:
@@ -55,7 +56,7 @@ def verify(
     try:
         findings, checked = _check(path)
     except (NotAStore, StoreDamaged, StoreFailed) as error:
-        if path.is_dir():
+        if isinstance(path, Path) and path.is_dir():
             raise
         findings = [_cannot_open(error)]
     damaged = list(dict.fromkeys(f.trajectory for f in findings if f.trajectory is not None))
@@ -75,7 +76,7 @@ def verify(
         raise typer.Exit(FINDINGS)
 
 
-def _check(path: Path) -> tuple[list[Finding], str]:
+def _check(path: Place) -> tuple[list[Finding], str]:
     from recollect.store import open_reader
 
     with open_reader(path) as reader:
@@ -84,7 +85,7 @@ def _check(path: Path) -> tuple[list[Finding], str]:
             return list(reader.verify()), about
 
 
-def _about(reader: SqliteReader) -> str:
+def _about(reader: StoreReader) -> str:
     """Say how much there is to check; a store too damaged to count is checked all the same."""
     try:
         stats = reader.stats()
@@ -103,7 +104,7 @@ def _cannot_open(error: StoreError) -> Finding:
     return Finding("file", what)
 
 
-def _set_aside(path: Path, damaged: list[TrajectoryId]) -> tuple[list[TrajectoryId], str]:
+def _set_aside(path: Place, damaged: list[TrajectoryId]) -> tuple[list[TrajectoryId], str]:
     """Quarantine what is not yet; what keeps us from it is told, not raised."""
     from recollect.store import open_store
     from recollect.store.records import Query
@@ -125,7 +126,7 @@ def _set_aside(path: Path, damaged: list[TrajectoryId]) -> tuple[list[Trajectory
     return aside, ""
 
 
-def _summary(path: Path, findings: list[Finding], aside: list[TrajectoryId], checked: str) -> str:
+def _summary(path: Place, findings: list[Finding], aside: list[TrajectoryId], checked: str) -> str:
     if not findings:
         return f"{path} is sound ({checked})."
     text = f"{path}: {count(len(findings), 'finding')}."

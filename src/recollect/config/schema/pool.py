@@ -14,8 +14,9 @@ class PoolSettings(Section):
 
     start_from: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="Store of an earlier run (its file or its folder) whose live rows this run "
-        "begins with. Rows with another tokenizer, template or environment version stay behind. "
+        description="Store of an earlier run (its file, its folder or a postgres:// address) whose "
+        "live rows this run begins with. Rows with another tokenizer, template or environment "
+        "version stay behind. "
         "none = an empty pool.",
     )
     max_age: int | None = Field(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from recollect.config.schema.section import Section
 
@@ -14,9 +15,29 @@ class StoreSettings(Section):
 
     path: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="File of the store. none = a file in the run's own folder.",
+        description="The store: a file, or postgres://user@host/database?schema=name (the password "
+        "from PGPASSWORD or ~/.pgpass). none = a file in the run's own folder.",
+    )
+    retry_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        description="How long a lost connection to a PostgreSQL store is tried again, in seconds, "
+        "before the run stops.",
     )
     compress: bool = Field(
         default=False,
         description="Compress trajectories: a smaller file, more time. Needs recollect[zstd].",
     )
+
+    @field_validator("path")
+    @classmethod
+    def _no_password(cls, path: str | None) -> str | None:
+        """Refuse a password, which would be written into the run's folder for all to read."""
+        if path is not None and path.startswith("postgres") and "://" in path:
+            try:
+                has_password = urlsplit(path).password is not None or "password=" in path
+            except ValueError as error:
+                raise ValueError(f"the address cannot be read ({error})") from None
+            if has_password:
+                raise ValueError("leave the password out; set PGPASSWORD or use ~/.pgpass")
+        return path

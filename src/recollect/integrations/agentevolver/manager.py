@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from recollect.errors import InvalidRecord
@@ -17,6 +16,7 @@ from recollect.integrations.agentevolver.settings import ExperienceSettings
 from recollect.integrations.agentevolver.shelf import StoredTrajectories
 from recollect.integrations.agentevolver.strategy import Strategy
 from recollect.ledger import Draw
+from recollect.store.address import Place
 from recollect.store.base import Store
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, TaskKey
@@ -52,7 +52,7 @@ class ExperienceManager:
         """
         self._pool.begin(step, step if policy_version is None else policy_version)
 
-    def save_experience_pool_to_disk(self) -> Path:
+    def save_experience_pool_to_disk(self) -> Place:
         """Write down that this step can be resumed from, and say where the store is.
 
         Rows, states and draws are on disk already. Call it where the host saves a checkpoint.

@@ -1,95 +1,23 @@
-"""Opening a SQLite file as a store, and turning SQLite's complaints into ours."""
+"""Opening a SQLite file as a store."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import stat
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from recollect.errors import (
-    BadQuery,
-    InvalidRecord,
-    NotAStore,
-    StoreBusy,
-    StoreDamaged,
-    StoreError,
-    StoreFailed,
-    StoreFull,
-    StoreMissing,
-    StoreReadOnly,
-)
-from recollect.store.sqlite.migrations import refuse_newer
-from recollect.store.sqlite.schema import APPLICATION_ID
+from recollect.errors import NotAStore, StoreFailed, StoreMissing
+from recollect.store.sqlite.database import SqliteDatabase, reading
+from recollect.store.tables.migrations import refuse_newer
+from recollect.store.tables.schema import APPLICATION_ID
 
 _BUSY_SECONDS = 5.0
 # With a rollback journal a commit waits for readers: a person's slow query (30 s at most, see
 # person.py) must not stop a training run.
 _COMMIT_BUSY_SECONDS = 60.0
 _DURABLE = ("truncate", "wal")
-_SHARED_MEMORY = 65536
 _PAGE_SIZE = 16384  # trajectories are large: fewer, larger pages read and commit faster
-
-
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Raise our error for whatever SQLite raises inside."""
-    started = time.monotonic()
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translate(path, error, time.monotonic() - started) from error
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise our error for whatever reading may raise, from SQLite, a damaged row or bad values."""
-    with translated(path):
-        try:
-            yield
-        except (UnicodeEncodeError, OverflowError) as error:
-            raise BadQuery(path, f"it holds a value that no row can have ({error})") from error
-        except UnicodeDecodeError as error:
-            # SQLite complains about a damaged schema by quoting it, which sqlite3 cannot decode.
-            raise StoreDamaged(path, "it holds text that is not UTF-8") from error
-        except (LookupError, ValueError, TypeError, InvalidRecord) as error:
-            raise StoreDamaged(path, f"a row cannot be read ({error})") from error
-        except OSError as error:
-            raise StoreFailed(path, error.strerror or str(error)) from error
-
-
-def translate(path: Path, error: sqlite3.Error, waited: float) -> StoreError:
-    """Name a SQLite failure by the class that says what to do about it.
-
-    By message, because Python 3.10 does not expose the error code; the messages are part of
-    SQLite's stable interface.
-    """
-    text = str(error)
-    free = _free_bytes(path)
-    # Where even the shared memory of a WAL finds no room, SQLite only says "disk I/O error".
-    no_room = "disk I/O error" in text and free is not None and free < _SHARED_MEMORY
-    if "database or disk is full" in text or no_room:
-        return StoreFull(path, free)
-    if "database is locked" in text or "database table is locked" in text:
-        return StoreBusy(path, round(waited, 1))
-    if "readonly" in text or "unable to open" in text:
-        return StoreReadOnly(path, text)
-    if "not a database" in text:
-        return NotAStore(path, "it is not a SQLite file")
-    if any(word in text for word in ("malformed", "corrupt", "no such", "Could not decode")):
-        return StoreDamaged(path, text)
-    return StoreFailed(path, text)
-
-
-def _free_bytes(path: Path) -> int | None:
-    try:
-        return shutil.disk_usage(path.parent).free
-    except OSError:
-        return None
 
 
 def check_file(path: Path) -> None:
@@ -109,7 +37,7 @@ def check_file(path: Path) -> None:
         raise NotAStore(path, "it is not a SQLite file")
 
 
-def is_blank(connection: sqlite3.Connection, path: Path) -> bool:
+def is_blank(connection: SqliteDatabase, path: Path) -> bool:
     """Tell a file without any content from a store; refuse what another program made.
 
     A writer killed while it made the file leaves a blank one.
@@ -121,7 +49,7 @@ def is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     return bool(objects == 0)
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path) -> SqliteDatabase:
     """Open for reading.
 
     A reader may have to roll back what a killed writer left half-done, which needs write
@@ -136,7 +64,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
             return _checked_reader(path, "ro&immutable=1" if _is_at_rest(path) else "ro")
 
 
-def _checked_reader(path: Path, mode: str) -> sqlite3.Connection:
+def _checked_reader(path: Path, mode: str) -> SqliteDatabase:
     connection = _connect(path, mode)
     try:
         connection.execute("PRAGMA query_only = ON")
@@ -159,7 +87,7 @@ def _is_at_rest(path: Path) -> bool:
     return not any(file.exists() and file.stat().st_size for file in leftovers)
 
 
-def connect_writer(path: Path, journal: str) -> sqlite3.Connection:
+def connect_writer(path: Path, journal: str) -> SqliteDatabase:
     """Open for writing with full durability, making the file if it is not there.
 
     The caller holds the writer lock.
@@ -174,12 +102,12 @@ def connect_writer(path: Path, journal: str) -> sqlite3.Connection:
     return connection
 
 
-def _prepare_writer(connection: sqlite3.Connection, path: Path, journal: str) -> None:
+def _prepare_writer(connection: SqliteDatabase, path: Path, journal: str) -> None:
     if journal not in _DURABLE:
         raise StoreFailed(path, f"a {journal} journal would not survive a crash")
     if is_blank(connection, path):
         connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
-    refuse_newer(connection, path)  # before anything is changed, the journal mode included
+    refuse_newer(connection)  # before anything is changed, the journal mode included
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != journal:
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
@@ -190,13 +118,19 @@ def _prepare_writer(connection: sqlite3.Connection, path: Path, journal: str) ->
     connection.execute(f"PRAGMA busy_timeout = {_COMMIT_BUSY_SECONDS * 1000:.0f}")
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def _connect(path: Path, mode: str) -> SqliteDatabase:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     # check_same_thread off: a store may be closed or read from another thread; callers do not
     # use one store from two threads at once.
     connection = sqlite3.connect(
-        uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        uri,
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=SqliteDatabase,
     )
+    connection.place = path
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA foreign_keys = OFF")
     return connection

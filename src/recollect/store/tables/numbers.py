@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-
 from recollect.errors import UnknownId
-from recollect.store.sqlite import schema
-from recollect.store.sqlite.schema import row_crc
+from recollect.store.address import Place
+from recollect.store.tables import schema
+from recollect.store.tables.database import Database
+from recollect.store.tables.schema import row_crc
 from recollect.types import RunId, TaskKey
 
 
@@ -17,7 +16,7 @@ class Numbers:
     With `may_add`, a fingerprint triple that is new gets a number; otherwise it is unknown.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, may_add: bool = False) -> None:
+    def __init__(self, connection: Database, path: Place, may_add: bool = False) -> None:
         self._connection = connection
         self.path = path
         self._may_add = may_add
@@ -57,7 +56,7 @@ class Numbers:
             raise UnknownId(self.path, "provenance", " ".join(facts))
         table = schema.PROVENANCES
         names = ", ".join(("number", *table.columns, "at", "crc"))
-        row = (next_number(self._connection, table.name), *facts, at)
+        row = (self._connection.next_number(table.name), *facts, at)
         self._connection.execute(
             f"INSERT INTO provenances ({names}) VALUES (?, ?, ?, ?, ?, ?)", (*row, row_crc(row))
         )
@@ -71,13 +70,3 @@ class Numbers:
                 raise UnknownId(self.path, kind, key[1], hint)
             self._known[key] = int(row[0])
         return self._known[key]
-
-
-def next_number(connection: sqlite3.Connection, table: str, column: str = "number") -> int:
-    """Tell which number the next row of a table gets; numbers are never given twice.
-
-    Writers name it themselves so that a row's checksum can cover it.
-    """
-    given = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-    sql = f"SELECT max(ifnull(({given}), 0), ifnull((SELECT max({column}) FROM {table}), 0))"
-    return int(connection.execute(sql, [table]).fetchone()[0]) + 1

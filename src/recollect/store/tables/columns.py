@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import StoreDamaged
+from recollect.store.address import Place
 from recollect.store.records import PACK, Changes, Columns
-from recollect.store.sqlite.connection import translated
+from recollect.store.tables.database import Database
 from recollect.trajectory import Trajectory
 from recollect.types import Origin
 
@@ -27,7 +26,7 @@ _ORIGINS = {origin: position for position, origin in enumerate(Origin)}
 
 _LIVE = "fence = 0 AND status = 'live'"
 _SELECT = (
-    "SELECT seq, pack, uses, ifnull(last_use, -1), pinned, advantage, priority, ess, ratio, "
+    "SELECT seq, pack, uses, coalesce(last_use, -1), pinned, advantage, priority, ess, ratio, "
     "changed FROM trajectories"
 )
 _BY_CHANGE = ("(changed, seq) > (?, ?)", "changed, seq")
@@ -56,7 +55,7 @@ def pack(
     )
 
 
-def changes(connection: sqlite3.Connection, path: Path, since: int | None) -> Changes:
+def changes(connection: Database, path: Place, since: int | None) -> Changes:
     """Compare the store with the change number an index last saw.
 
     The change number is read first and rows after it, so a commit in between shows up twice
@@ -67,7 +66,7 @@ def changes(connection: sqlite3.Connection, path: Path, since: int | None) -> Ch
     gone: list[int] = []
     if since is not None:
         query = f"SELECT seq FROM trajectories WHERE changed > ? AND NOT ({_LIVE})"
-        with translated(path):
+        with connection.translated():
             gone = [row[0] for row in connection.execute(query, [since])]
     # Rows deleted for good leave no trace: an index older than the newest of them starts over.
     deleted = _counter(connection, path, "reclaimed")
@@ -76,22 +75,22 @@ def changes(connection: sqlite3.Connection, path: Path, since: int | None) -> Ch
     return Changes(change, reset, blocks, np.array([] if reset else gone, dtype=np.int64))
 
 
-def _counter(connection: sqlite3.Connection, path: Path, key: str) -> int:
-    with translated(path):
+def _counter(connection: Database, path: Place, key: str) -> int:
+    with connection.translated():
         row = connection.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
     if row is None:
         raise StoreDamaged(path, f"its {key} number is missing")
     return int(row[0])
 
 
-def _blocks(connection: sqlite3.Connection, path: Path, since: int | None) -> Iterator[Columns]:
+def _blocks(connection: Database, path: Place, since: int | None) -> Iterator[Columns]:
     """Read live rows in order of arrival, or those that changed in the order they did."""
     # By `changed` a refresh costs as much as what changed, by `seq` it would walk the pool.
     after, order = ("seq > ?", "seq") if since is None else _BY_CHANGE
     query = f"{_SELECT} WHERE {after} AND {_LIVE} ORDER BY {order} LIMIT {_BLOCK}"
     last = [-1] if since is None else [since, _LAST_SEQ]
     while True:
-        with translated(path):
+        with connection.translated():
             rows = connection.execute(query, last).fetchall()
         if rows:
             yield _columns(path, rows)
@@ -101,7 +100,7 @@ def _blocks(connection: sqlite3.Connection, path: Path, since: int | None) -> It
             return
 
 
-def _columns(path: Path, rows: list[tuple[Any, ...]]) -> Columns:
+def _columns(path: Place, rows: list[tuple[Any, ...]]) -> Columns:
     seqs, packs, uses, last_uses, pinned, *scores, _ = zip(*sorted(rows), strict=True)
     try:
         return Columns(

@@ -167,6 +167,10 @@ _OF_NOTES = (NOTE_MARKS, NOTE_TRIALS, DISTILLATIONS)
 CHECKED = (*_FIRST, *_OF_NOTES)
 OF_A_STEP = tuple(table for table in CHECKED if table.fenced)
 
+# What the fields of `state.State` are, which changes after a row was written.
+TRAJECTORY_STATE = (
+    *("uses", "last_use", "status", "pinned", "advantage", "priority", "ess", "ratio"),
+)
 # The metadata of a trajectory repeats what its frame says (crc covers the frame's own and `at`),
 # plus state that follows from `uses`, `scores` and `marks`. `pack` holds the numbers once more,
 # as PACK.
@@ -174,6 +178,16 @@ TRAJECTORY_FACTS = (
     *("id", "run", "step", "task", "group_id", "origin", "policy_version", "reward", "success"),
     *("tokens", "sampled", "entropy", "logprob", "provenance", "bytes", "crc", "pack"),
 )
+
+# Every table that holds rows, with its columns, the one that numbers its rows first.
+LAYOUT: dict[str, tuple[str, ...]] = {
+    **{
+        table.name: ("number", *table.columns, "at", "crc", *(["fence"] if table.fenced else []))
+        for table in CHECKED
+    },
+    "trajectories": ("seq", *TRAJECTORY_FACTS, *TRAJECTORY_STATE, "changed", "at", "fence"),
+    "payloads": ("seq", "frame"),
+}
 
 DDL_1 = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from recollect.note_ledger import Distillation, NoteMark, NoteTrial
 from recollect.store.records import NoteVersion
-from recollect.store.sqlite.ledger import RUN_NAME, Select
+from recollect.store.tables.ledger import RUN_NAME, Select
 from recollect.types import NoteAction, NoteId
 
 LIST_NOTES = "List what is there with: recollect notes ls"
 
-_GIVEN_OUT = "SELECT name, seq FROM sqlite_sequence WHERE name IN (?, ?, ?)"
 _COUNTED = ("notes", "note_marks", "fences")
 
 
@@ -39,9 +39,8 @@ def distillation(select: Select, key: str) -> Distillation | None:
     return Distillation(key, json.loads(found[0][0])) if found else None
 
 
-def note_version(select: Select) -> NoteVersion:
-    """Read the numbers that were given out last."""
-    given: dict[str, int] = dict(select(_GIVEN_OUT, _COUNTED))
+def note_version(given: Mapping[str, int]) -> NoteVersion:
+    """Pick from the numbers that were given out last, by table."""
     return NoteVersion(*(int(given.get(name, 0)) for name in _COUNTED))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from recollect.errors import CorruptFrame, StoreConflict
 from recollect.store import codec
-from recollect.store.sqlite import columns, schema, state
-from recollect.store.sqlite.numbers import Numbers, next_number
-from recollect.store.sqlite.rows import marks
+from recollect.store.tables import columns, schema, state
+from recollect.store.tables.database import Database
+from recollect.store.tables.numbers import Numbers
+from recollect.store.tables.rows import marks
 from recollect.trajectory import Trajectory
 
 _BLOCK = 256  # rows per statement: enough to be fast, few enough to keep memory flat
@@ -27,7 +27,7 @@ class Arrivals:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Database,
         numbers: Numbers,
         at: float,
         change: int,
@@ -49,7 +49,7 @@ class Arrivals:
     def _put_block(self, block: Sequence[Trajectory]) -> None:
         new = self._new(block)
         past = state.derive(self._connection, new) if self._has_past() else {}
-        first = next_number(self._connection, "trajectories", "seq")
+        first = self._connection.next_number("trajectories", "seq")
         rows: list[tuple[object, ...]] = []
         frames: list[tuple[int, bytes]] = []
         for seq, t in enumerate(new.values(), first):

@@ -1,4 +1,4 @@
-"""Metadata rows: building the SQL for a query, and records from what SQLite returns."""
+"""Metadata rows: building the SQL for a query, and records from what it finds."""
 
 from __future__ import annotations
 
@@ -53,29 +53,37 @@ _CONVERSIONS: dict[str, Callable[[Any], object]] = {
 }
 
 
-def where(query: Query) -> tuple[str, list[object]]:
-    """Turn a query into a WHERE clause and its values."""
+def where(query: Query, each: str) -> tuple[str, list[object]]:
+    """Turn a query into a WHERE clause and its values; `each` is `Database.EACH`."""
     clauses = ["t.fence <> 0" if query.fenced else "t.fence = 0"]
     values: list[object] = []
     for field, condition in _CONDITIONS.items():
         value = getattr(query, field)
         if value is not None:
             clauses.append(condition)
-            values.append(value.value if isinstance(value, Origin | Status) else value)
+            values.append(_stored(value))
     if query.ids is not None:
-        clause, bound = _among(query.ids)
+        clause, bound = _among(query.ids, each)
         clauses.append(clause)
         values += bound
     return " WHERE " + " AND ".join(clauses), values
 
 
-def _among(ids: Sequence[str]) -> tuple[str, list[object]]:
+def _stored(value: object) -> object:
+    """Spell a value as the tables hold it: truth is a number there."""
+    if isinstance(value, Origin | Status):
+        return value.value
+    return int(value) if isinstance(value, bool) else value
+
+
+def _among(ids: Sequence[str], each: str) -> tuple[str, list[object]]:
     """Return the condition that a row has one of these ids, however many they are."""
     if len(ids) <= _FEW:
         return f"t.id IN ({marks(len(ids))})", list(ids)
-    # SQLite's JSON ends a text at its first NUL, so that another id might match. None has one.
+    # SQLite's JSON ends a text at its first NUL, so that another id might match; PostgreSQL's
+    # refuses it. No id has one.
     wanted = [id_ for id_ in ids if "\0" not in id_]
-    return "t.id IN (SELECT value FROM json_each(?))", [canonical_json(wanted)]
+    return f"t.id IN (SELECT value FROM {each})", [canonical_json(wanted)]
 
 
 def marks(count: int) -> str:

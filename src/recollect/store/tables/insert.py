@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from recollect.canonical import canonical_json, digest
 from recollect.errors import StoreConflict, UnknownId
 from recollect.ledger import Mark, NoteLink, Run, Score, Use
 from recollect.store.records import Batch
-from recollect.store.sqlite import schema, state
-from recollect.store.sqlite.arrivals import Arrivals
-from recollect.store.sqlite.note_reading import LIST_NOTES
-from recollect.store.sqlite.numbers import Numbers, next_number
-from recollect.store.sqlite.rows import chunks, marks
-from recollect.store.sqlite.schema import Table, row_crc
+from recollect.store.tables import schema, state
+from recollect.store.tables.arrivals import Arrivals
+from recollect.store.tables.database import Database
+from recollect.store.tables.note_reading import LIST_NOTES
+from recollect.store.tables.numbers import Numbers
+from recollect.store.tables.rows import chunks, marks
+from recollect.store.tables.schema import Table, row_crc
 from recollect.trajectory import Trajectory
 from recollect.types import LinkKind, RunId, Task
 
-_CHUNK = 500  # ids per statement: far below SQLite's limit on bound values
+_CHUNK = 500  # ids per statement: far below any limit on bound values
 
 
 class Insertion:
@@ -26,7 +26,7 @@ class Insertion:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Database,
         numbers: Numbers,
         at: float,
         change: int,
@@ -138,13 +138,11 @@ class Insertion:
         if not rows:
             return
         names = ("number", *table.columns, "at", "crc")
-        before = self._connection.total_changes
-        self._connection.executemany(
+        inserted = self._connection.executemany(
             f"INSERT INTO {table.name} ({', '.join(names)}) "
             f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING",
             [(*row, row_crc(row)) for row in self._numbered(table, rows)],
-        )
-        inserted = self._connection.total_changes - before
+        ).rowcount
         self._added += inserted
         if inserted < len(rows):
             self._known += len(rows) - inserted
@@ -153,12 +151,12 @@ class Insertion:
     def _numbered(
         self, table: Table, rows: Iterable[tuple[object, ...]]
     ) -> Iterator[tuple[object, ...]]:
-        first = next_number(self._connection, table.name)
+        first = self._connection.next_number(table.name)
         return ((number, *facts, self._at) for number, facts in enumerate(rows, first))
 
     def _refuse_changed(self, table: Table, rows: Iterable[tuple[object, ...]]) -> None:
         live = " AND fence = 0" if table.fenced else ""
-        match = " AND ".join(f"{name} IS ?" for name in table.key) + live
+        match = " AND ".join(f"{name} {self._connection.SAME} ?" for name in table.key) + live
         for facts in rows:
             named = dict(zip(table.columns, facts, strict=True))
             key = [named[name] for name in table.key]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from recollect.canonical import canonical_json
-from recollect.store.sqlite.rows import chunks
+from recollect.errors import StoreDamaged
+from recollect.store.tables import schema
+from recollect.store.tables.database import Database
+from recollect.store.tables.rows import chunks
 from recollect.types import Action, Status
 
 _BLOCK = 4096  # rows per statement: bounded memory, and few statements
@@ -37,27 +39,26 @@ class State(NamedTuple):
     ratio: float | None
 
 
+assert State._fields == schema.TRAJECTORY_STATE
 UNTOUCHED = State(0, None, Status.LIVE.value, 0, None, None, None, None)
 
-# Each reads the ledger of the rows whose ids are bound, as one JSON array. CROSS JOIN keeps
-# SQLite from walking all scores instead of looking one up per row.
-_WANTED = "(SELECT value FROM json_each(?))"
+_STEPS = 2**40  # more than any run has; a run's number and a step fit one integer
+# Each reads the ledger of the rows whose ids are bound, as one JSON array; {each} unfolds it.
 # Steps of different runs do not compare: the last is that of the run that began last, and of its
 # latest step. (Not the one written last: a step that is redone after a fence must count as it did.)
-# In SQLite a bare column beside max() is that of the row with the maximum.
 _USES = (
-    "SELECT trajectory, times, step FROM (SELECT trajectory, count(*) AS times, step, "
-    f"max((run << 40) + step) FROM uses WHERE trajectory IN {_WANTED} AND fence = 0 "
-    "GROUP BY trajectory)"
+    f"SELECT trajectory, count(*), max(run * {_STEPS} + step) % {_STEPS} FROM uses "
+    "WHERE trajectory IN (SELECT value FROM {each}) AND fence = 0 GROUP BY trajectory"
 )
 _MARKS = (
     "SELECT trajectory, action FROM marks "
-    f"WHERE trajectory IN {_WANTED} AND fence = 0 ORDER BY number"
+    "WHERE trajectory IN (SELECT value FROM {each}) AND fence = 0 ORDER BY number"
 )
 _SCORES = (
-    "SELECT s.trajectory, s.advantage, s.priority, s.ess, s.ratio FROM json_each(?) w "
-    "CROSS JOIN scores s ON s.number = (SELECT n.number FROM scores n WHERE n.trajectory = w.value "
-    "AND n.fence = 0 ORDER BY n.run DESC, n.step DESC, n.number DESC LIMIT 1)"
+    "SELECT trajectory, advantage, priority, ess, ratio FROM ("
+    "SELECT trajectory, advantage, priority, ess, ratio, row_number() OVER (PARTITION BY "
+    "trajectory ORDER BY run DESC, step DESC, number DESC) AS place FROM scores "
+    "WHERE trajectory IN (SELECT value FROM {each}) AND fence = 0) AS placed WHERE place = 1"
 )
 _UPDATE = (
     f"UPDATE trajectories SET {', '.join(f'{name} = ?' for name in State._fields)}, changed = ? "
@@ -75,44 +76,43 @@ def after_marks(actions: Iterable[Action]) -> tuple[Status, bool]:
     return status, pinned
 
 
-def derive(connection: sqlite3.Connection, trajectories: Iterable[str]) -> dict[str, State]:
+def derive(connection: Database, trajectories: Iterable[str]) -> dict[str, State]:
     """Work out the states of rows from the ledger, with three statements for all of them."""
     ids = list(trajectories)
     wanted = [canonical_json(ids)]
-    uses = {row[0]: row[1:] for row in connection.execute(_USES, wanted)}
-    scores = {row[0]: row[1:] for row in connection.execute(_SCORES, wanted)}
+    use, score, mark = (sql.format(each=connection.EACH) for sql in (_USES, _SCORES, _MARKS))
+    uses = {row[0]: row[1:] for row in connection.execute(use, wanted)}
+    scores = {row[0]: row[1:] for row in connection.execute(score, wanted)}
     actions: dict[str, list[Action]] = {}
-    for id_, action in connection.execute(_MARKS, wanted):
-        actions.setdefault(id_, []).append(_action(action))
+    for id_, action in connection.execute(mark, wanted):
+        actions.setdefault(id_, []).append(_action(connection, action))
     states: dict[str, State] = {}
     for id_ in ids:
         status, pinned = after_marks(actions.get(id_, ()))
         count, last = uses.get(id_, UNTOUCHED[:2])
-        score: Any = scores.get(id_, UNTOUCHED[4:])
-        states[id_] = State(count, last, status.value, int(pinned), *score)
+        newest: Any = scores.get(id_, UNTOUCHED[4:])
+        states[id_] = State(count, last, status.value, int(pinned), *newest)
     return states
 
 
-def _action(stored: str) -> Action:
+def _action(connection: Database, stored: str) -> Action:
     try:
         return Action(stored)
     except ValueError:
-        raise sqlite3.DatabaseError(f"malformed mark {stored!r}") from None
+        raise StoreDamaged(connection.place, f"it holds a mark {stored!r}") from None
 
 
-def is_evicted_without(
-    connection: sqlite3.Connection, trajectory: str, run: int, after_step: int
-) -> bool:
+def is_evicted_without(connection: Database, trajectory: str, run: int, after_step: int) -> bool:
     """Tell whether a row would still be evicted, and unpinned, were a run's later steps fenced."""
     actions = connection.execute(
         "SELECT action FROM marks WHERE trajectory = ? AND fence = 0 "
-        "AND NOT (run IS ? AND step > ?) ORDER BY number",
+        f"AND NOT (run {connection.SAME} ? AND step > ?) ORDER BY number",
         [trajectory, run, after_step],
     )
-    return after_marks(_action(row[0]) for row in actions) == (Status.EVICTED, False)
+    return after_marks(_action(connection, row[0]) for row in actions) == (Status.EVICTED, False)
 
 
-def refresh(connection: sqlite3.Connection, trajectories: Iterable[str], change: int) -> None:
+def refresh(connection: Database, trajectories: Iterable[str], change: int) -> None:
     """Bring live rows up to date with the ledger after it changed."""
     for block in chunks(trajectories, _BLOCK):
         states = derive(connection, block)

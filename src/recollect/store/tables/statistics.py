@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
+from typing import NamedTuple
 
 from recollect.store.records import DomainStats, Stats
-from recollect.store.sqlite.migrations import schema_of
+from recollect.store.tables.database import Database
 
 _DOMAINS = """
-    SELECT k.domain, count(DISTINCT t.task), count(*), sum(t.success), avg(t.reward),
-           sum(t.tokens), sum(t.bytes), avg(t.uses), max(t.policy_version)
+    SELECT k.domain, count(DISTINCT t.task), count(*), CAST(sum(t.success) AS BIGINT),
+           avg(t.reward), CAST(sum(t.tokens) AS BIGINT), CAST(sum(t.bytes) AS BIGINT),
+           avg(t.uses), max(t.policy_version)
     FROM trajectories t JOIN tasks k ON k.number = t.task
     WHERE t.fence = 0 AND t.status = 'live' GROUP BY k.domain ORDER BY k.domain"""
 
 
-def _journal(connection: sqlite3.Connection) -> str:
-    """Name the journal that the writer uses, whoever asks.
+class Holder(NamedTuple):
+    """What holds the tables: how it survives a crash, and how much room it takes."""
 
-    The file only tells WAL from a rollback journal; of those each connection has its own idea,
-    and a reader's is SQLite's default. Our writers use TRUNCATE or refuse to open.
-    """
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    return "wal" if mode == "wal" else "truncate"
+    journal: str
+    file_bytes: int
 
 
-def stats(connection: sqlite3.Connection, path: Path) -> Stats:
+def stats(connection: Database, holder: Holder) -> Stats:
     """Count everything that has a name."""
 
     def grouped(column: str) -> dict[str, int]:
@@ -36,10 +33,10 @@ def stats(connection: sqlite3.Connection, path: Path) -> Stats:
         return int(connection.execute(sql).fetchone()[0] or 0)
 
     return Stats(
-        path=str(path),
-        schema=schema_of(connection),
-        journal=_journal(connection),
-        file_bytes=path.stat().st_size,
+        path=str(connection.place),
+        schema=connection.schema_number(),
+        journal=holder.journal,
+        file_bytes=holder.file_bytes,
         trajectories=number("SELECT count(*) FROM trajectories WHERE fence = 0"),
         payload_bytes=number("SELECT sum(bytes) FROM trajectories WHERE fence = 0"),
         fenced=number("SELECT count(*) FROM trajectories WHERE fence <> 0"),

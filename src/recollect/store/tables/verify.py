@@ -1,93 +1,62 @@
-"""Checking a store against itself: every checksum, every derived value, SQLite's own pages."""
+"""Checking a store against itself: every checksum and every derived value."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from recollect.errors import RecollectError
+from recollect.errors import RecollectError, StoreUnreachable
 from recollect.store import codec
 from recollect.store.records import Finding
-from recollect.store.sqlite import arrivals, removal, state
-from recollect.store.sqlite.migrations import MIGRATIONS
-from recollect.store.sqlite.numbers import Numbers
-from recollect.store.sqlite.schema import CHECKED, OF_A_STEP, TRAJECTORY_FACTS, Table, row_crc
+from recollect.store.tables import arrivals, removal, state
+from recollect.store.tables.database import Database
+from recollect.store.tables.numbers import Numbers
+from recollect.store.tables.schema import CHECKED, OF_A_STEP, TRAJECTORY_FACTS, Table, row_crc
 from recollect.types import TrajectoryId
 
 _BLOCK = 256  # rows per read: short transactions, bounded memory
 _FIRST = -(2**63)
-_UNREADABLE = (sqlite3.Error, RecollectError, ValueError, TypeError, ArithmeticError, OSError)
+_UNREADABLE = (RecollectError, ValueError, TypeError, ArithmeticError, OSError)
 
 # Looks at one row and says what is wrong with it, if anything is.
 Examine: TypeAlias = Callable[[tuple[Any, ...]], Finding | None]
+# Looks at the whole store.
+Check: TypeAlias = Callable[[Any], Iterator[Finding]]
 
 
-def verify(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+def verify(connection: Database, own: Sequence[Check]) -> Iterator[Finding]:
     """Yield everything that is wrong; damage that stops one check does not stop the others.
 
-    Each check sees one moment of the store, the long ones a moment per block, so a writer may
-    go on meanwhile without being taken for damage.
+    `own` are the checks of what holds the tables, done first. Each check sees one moment of the
+    store, the long ones a moment per block, so a writer may go on meanwhile without being taken
+    for damage.
     """
-    for check in (_pages, _schema, _counters, _fences, _payloads):
+    for check in (*own, _counters, _fences, _payloads):
         try:
-            with _one_moment(connection):
-                found = list(check(connection, path))
+            with connection.moment():
+                found = list(check(connection))
             yield from found
-        except _UNREADABLE as error:
+        except StoreUnreachable:
+            raise
+        except _unreadable(connection) as error:
             yield Finding(check.__name__.strip("_"), f"cannot be read ({error})")
     for table in CHECKED:
         yield from _walk(connection, table.name, *_checksums(table))
-    yield from _walk(connection, "trajectories", *_frames(connection, path))
+    yield from _walk(connection, "trajectories", *_frames(connection))
 
 
-@contextmanager
-def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let all statements inside see the same state of the store."""
-    if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        with suppress(sqlite3.Error):  # damage or an I/O error may have ended it already
-            connection.execute("ROLLBACK")
+def _unreadable(connection: Database) -> tuple[type[Exception], ...]:
+    return (*connection.ERRORS, *_UNREADABLE)
 
 
-def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    for (problem,) in connection.execute("PRAGMA integrity_check(20)"):
-        if problem != "ok":
-            yield Finding("file", str(problem).replace("\n", " "))
-    # SQLite does not look at the bytes after the last page it knows of.
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if path.stat().st_size > pages * size:
-        yield Finding("file", "is longer than its own header says")
-
-
-def _schema(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    fresh = sqlite3.connect(":memory:")
-    try:
-        for migration in MIGRATIONS:
-            migration(fresh)
-        listing = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
-        if connection.execute(listing).fetchall() != fresh.execute(listing).fetchall():
-            yield Finding("schema", "tables or indexes differ from what this version makes")
-    finally:
-        fresh.close()
-
-
-def _counters(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    (newest,) = connection.execute("SELECT ifnull(max(changed), 0) FROM trajectories").fetchone()
+def _counters(connection: Database) -> Iterator[Finding]:
+    meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
+    (newest,) = connection.execute("SELECT coalesce(max(changed), 0) FROM trajectories").fetchone()
     if sorted(meta) != ["change", "reclaimed"]:
         yield Finding("meta", "its keys are not the expected ones")
     elif not max(newest, meta["reclaimed"]) <= meta["change"]:
         yield Finding("meta", "the change number is behind the rows")
-    used = dict(connection.execute("SELECT name, seq FROM sqlite_sequence"))
+    used = connection.given()
     for name, column in (*((table.name, "number") for table in CHECKED), ("trajectories", "seq")):
         (newest,) = connection.execute(f"SELECT max({column}) FROM {name}").fetchone()
         if newest is not None and not newest <= used.get(name, 0):
@@ -107,7 +76,7 @@ def _checksums(table: Table) -> tuple[str, Examine]:
     return query, examine
 
 
-def _fences(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+def _fences(connection: Database) -> Iterator[Finding]:
     """A row is fenced exactly by a fence that exists and that its run and step lie behind."""
     for name in (*(table.name for table in OF_A_STEP), "trajectories"):
         wrong = connection.execute(
@@ -121,9 +90,9 @@ def _fences(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
             yield Finding(f"fences row {number}", "it does not hold what it held when it was made")
 
 
-def _frames(connection: sqlite3.Connection, path: Path) -> tuple[str, Examine]:
+def _frames(connection: Database) -> tuple[str, Examine]:
     """How to walk trajectories: each repeats its frame, and its state follows from the ledger."""
-    numbers = Numbers(connection, path)
+    numbers = Numbers(connection, connection.place)
     names = ("seq", "fence", "at", *state.State._fields, *TRAJECTORY_FACTS)
     facts_from = len(names) - len(TRAJECTORY_FACTS)
     query = f"SELECT {', '.join(names)} FROM trajectories WHERE seq"
@@ -136,7 +105,9 @@ def _frames(connection: sqlite3.Connection, path: Path) -> tuple[str, Examine]:
             problem = _compare(connection, seq, stored, numbers, at)
             if not problem and not fence and _derived(connection, str(id_)) != tuple(now):
                 problem = "its uses, score or status differ from the ledger"
-        except _UNREADABLE as error:
+        except StoreUnreachable:
+            raise
+        except _unreadable(connection) as error:
             problem = getattr(error, "problem", str(error))
         # A fenced row shares its id with the one that took its place, which is not to blame.
         return (
@@ -148,12 +119,12 @@ def _frames(connection: sqlite3.Connection, path: Path) -> tuple[str, Examine]:
     return query, examine
 
 
-def _derived(connection: sqlite3.Connection, id_: str) -> state.State:
+def _derived(connection: Database, id_: str) -> state.State:
     return state.derive(connection, [id_])[id_]
 
 
 def _compare(
-    connection: sqlite3.Connection,
+    connection: Database,
     seq: int,
     stored: tuple[object, ...],
     numbers: Numbers,
@@ -169,7 +140,7 @@ def _compare(
     return ""
 
 
-def _payloads(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+def _payloads(connection: Database) -> Iterator[Finding]:
     (orphans,) = connection.execute(
         "SELECT count(*) FROM payloads p WHERE NOT EXISTS "
         "(SELECT 1 FROM trajectories t WHERE t.seq = p.seq)"
@@ -178,17 +149,17 @@ def _payloads(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         yield Finding("payloads", f"{orphans} frames belong to no trajectory")
 
 
-def _walk(
-    connection: sqlite3.Connection, name: str, query: str, examine: Examine
-) -> Iterator[Finding]:
+def _walk(connection: Database, name: str, query: str, examine: Examine) -> Iterator[Finding]:
     """Look at each row of a table, block by block, in the order of its first column."""
     last = _FIRST
     while True:
         try:
-            with _one_moment(connection):
+            with connection.moment():
                 rows = connection.execute(f"{query} > ? ORDER BY 1 LIMIT {_BLOCK}", [last])
                 block = [(row[0], examine(row)) for row in rows.fetchall()]
-        except _UNREADABLE as error:
+        except StoreUnreachable:
+            raise
+        except _unreadable(connection) as error:
             yield Finding(name, f"cannot be read ({error})")
             return
         yield from (finding for _, finding in block if finding)

@@ -32,7 +32,10 @@ _RUN = "run = (SELECT number FROM runs WHERE id = ?)"
 
 def tasks(select: Select, where: str = "", values: Sequence[object] = ()) -> dict[int, Task]:
     """Read tasks by number."""
-    sql = f"SELECT number, environment, id, version, query, domain, split, level FROM tasks {where}"
+    sql = (
+        "SELECT number, environment, id, version, query, domain, split, level FROM tasks "
+        f"{where} ORDER BY number"
+    )
     return {row[0]: Task(*row[1:]) for row in select(sql, values)}
 
 
@@ -44,7 +47,10 @@ def runs(select: Select) -> dict[int, Run]:
 
 def provenances(select: Select) -> dict[int, Provenance]:
     """Read fingerprint triples by number."""
-    sql = "SELECT number, tokenizer, environment_version, reward_version FROM provenances"
+    sql = (
+        "SELECT number, tokenizer, environment_version, reward_version FROM provenances "
+        "ORDER BY number"
+    )
     return {row[0]: Provenance(*row[1:]) for row in select(sql, ())}
 
 
@@ -63,8 +69,9 @@ def groups(select: Select, run: RunId, step: int) -> list[Group]:
 def task_states(select: Select, run: RunId) -> list[TaskState]:
     """Read the newest state of every task, in the order the tasks were first stored."""
     sql = (
-        f"SELECT {_TASK_KEY}, max(step), successes, rows, retired, retest_step, data "
-        f"FROM task_states WHERE fence = 0 AND {_RUN} GROUP BY task ORDER BY task"
+        f"SELECT {_TASK_KEY}, step, successes, rows, retired, retest_step, data "
+        f"FROM task_states s WHERE fence = 0 AND {_RUN} AND step = (SELECT max(n.step) FROM "
+        "task_states n WHERE n.fence = 0 AND n.run = s.run AND n.task = s.task) ORDER BY task"
     )
     return [
         TaskState(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from recollect.canonical import canonical_json
 from recollect.store.records import Fence, Reclaimed
-from recollect.store.sqlite import state
-from recollect.store.sqlite.numbers import next_number
-from recollect.store.sqlite.schema import FENCES, OF_A_STEP, row_crc
+from recollect.store.tables import state
+from recollect.store.tables.database import Database
+from recollect.store.tables.schema import FENCES, OF_A_STEP, row_crc
 from recollect.types import RunId, TrajectoryId
 
+_BLOCK = 4096  # rows per statement: a budget may be exceeded by very many
 _OF_A_ROW = ("uses", "scores", "marks")  # what the state of a row follows from
 
 
 def fence(
-    connection: sqlite3.Connection,
+    connection: Database,
     run: RunId,
     number: int,
     after_step: int,
@@ -24,7 +23,7 @@ def fence(
     change: int,
 ) -> Fence:
     """Mark everything of later steps and undo what those steps did to earlier rows."""
-    fence_id = next_number(connection, FENCES.name)
+    fence_id = connection.next_number(FENCES.name)
     later = "run = ? AND step > ? AND fence = 0"
     touched = connection.execute(
         " UNION ".join(f"SELECT trajectory FROM {name} WHERE {later}" for name in _OF_A_ROW),
@@ -47,7 +46,7 @@ def fence(
     return Fence(fence_id, run, after_step, reason, fenced.rowcount)
 
 
-def contents(connection: sqlite3.Connection, fence_id: int) -> str:
+def contents(connection: Database, fence_id: int) -> str:
     """Sum up which rows a fence holds, so that a row that slips in or out is noticed."""
     held: dict[str, list[int]] = {}
     tables = {table.name: "number" for table in OF_A_STEP}
@@ -62,38 +61,46 @@ def contents(connection: sqlite3.Connection, fence_id: int) -> str:
 
 
 def over_budget(
-    connection: sqlite3.Connection, max_rows: int | None, max_bytes: int | None
+    connection: Database, max_rows: int | None, max_bytes: int | None
 ) -> list[TrajectoryId]:
     """Walk live rows from the newest; what no longer fits, and is not pinned, is over budget."""
     live = "fence = 0 AND status = 'live'"
     rows, size = connection.execute(
-        f"SELECT count(*), ifnull(sum(bytes), 0) FROM trajectories WHERE {live}"
+        f"SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM trajectories WHERE {live}"
     ).fetchone()
     excess_rows = 0 if max_rows is None else rows - max_rows
     excess_bytes = 0 if max_bytes is None else size - max_bytes
     chosen: list[TrajectoryId] = []
     if excess_rows <= 0 and excess_bytes <= 0:
         return chosen
-    oldest = connection.execute(
-        f"SELECT id, bytes FROM trajectories WHERE {live} AND pinned = 0 ORDER BY seq"
-    )
-    for id_, row_bytes in oldest:
-        if excess_rows <= 0 and excess_bytes <= 0:
+    last = 0
+    while excess_rows > 0 or excess_bytes > 0:
+        oldest = connection.execute(
+            f"SELECT seq, id, bytes FROM trajectories WHERE {live} AND pinned = 0 AND seq > ? "
+            f"ORDER BY seq LIMIT {_BLOCK}",
+            [last],
+        ).fetchall()
+        for seq, id_, row_bytes in oldest:
+            if excess_rows <= 0 and excess_bytes <= 0:
+                break
+            chosen.append(TrajectoryId(id_))
+            excess_rows -= 1
+            excess_bytes -= row_bytes
+            last = seq
+        if len(oldest) < _BLOCK:
             break
-        chosen.append(TrajectoryId(id_))
-        excess_rows -= 1
-        excess_bytes -= row_bytes
     return chosen
 
 
 def reclaim(
-    connection: sqlite3.Connection, run: int | None, through_step: int | None, fenced: bool
+    connection: Database, run: int | None, through_step: int | None, fenced: bool
 ) -> Reclaimed:
     """Delete evicted rows with their marks, and everything fenced if asked.
 
     The ledger of draws, uses and scores stays: the story of a step outlives the bytes, and a
     row that comes back later still has its uses counted.
     """
+    connection.remember_given(connection.given())
     doomed = _evicted(connection, run, through_step)
     ids = [row[1] for row in doomed]
     if fenced:
@@ -114,13 +121,13 @@ def reclaim(
         # `changed` says when indexes were told that a row is gone; see columns.changes.
         newest = max(row[3] for row in doomed)
         connection.execute(
-            "UPDATE meta SET value = max(value, ?) WHERE key = 'reclaimed'", [newest]
+            "UPDATE meta SET value = ? WHERE key = 'reclaimed' AND value < ?", [newest, newest]
         )
     return Reclaimed(len(doomed), sum(row[2] for row in doomed))
 
 
 def _evicted(
-    connection: sqlite3.Connection, run: int | None, through_step: int | None
+    connection: Database, run: int | None, through_step: int | None
 ) -> list[tuple[int, str, int, int]]:
     """List (seq, id, bytes, changed) of evicted rows: all, or those of a run up to a step.
 
