@@ -28,6 +28,7 @@ _SETTINGS = (
     *("logging_collector=off", "restart_after_crash=on"),
 )
 _schemas = itertools.count()
+_ready: list[PostgresAddress] = []  # empty stores, to be used again
 
 
 def _programs() -> Path | None:
@@ -75,7 +76,7 @@ class PostgresServer:
                     cwd=self.folder,
                     stdout=log,
                     stderr=log,
-                    preexec_fn=_die_with_the_tests,
+                    preexec_fn=_die_with_the_tests,  # noqa: PLW1509 (it only makes a system call)
                     **self._as,
                 )
             while self._process.poll() is None:
@@ -161,3 +162,24 @@ def new_address() -> Iterator[PostgresAddress]:
     yield address
     with psycopg.connect(address.url, autocommit=True) as link:
         link.execute(f"DROP SCHEMA IF EXISTS {address.schema} CASCADE".encode())
+
+
+@contextmanager
+def empty_address() -> Iterator[PostgresAddress]:
+    """An address at which there is an empty store: making the tables takes longer than a test."""
+    import psycopg
+
+    from recollect.store import open_store
+    from recollect.store.tables.schema import LAYOUT
+
+    if _ready:
+        address = _ready.pop()
+    else:
+        address = shared_server().address(f"t{next(_schemas)}")
+        open_store(address).close()
+    yield address
+    tables = ", ".join((*LAYOUT, "given", "receipts", "leases"))
+    options = f"-c search_path={address.schema}"
+    with psycopg.connect(address.url, autocommit=True, options=options) as link:
+        link.execute(f"TRUNCATE {tables}; UPDATE meta SET value = 0".encode())
+    _ready.append(address)

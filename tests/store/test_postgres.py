@@ -15,7 +15,7 @@ import psycopg
 
 from factories import TASKS, FakeRun, make_trajectory, person_mark
 from logical import logical_dump
-from postgres_server import new_address, shared_server
+from postgres_server import empty_address, new_address, shared_server
 from recollect.errors import (
     BadAddress,
     BadQuery,
@@ -58,7 +58,7 @@ class TestPostgres(StoreConformance):
 
     @pytest.fixture
     def place(self) -> Iterator[PostgresPlace]:
-        with new_address() as address:
+        with empty_address() as address:
             yield PostgresPlace(address)
 
 
@@ -69,8 +69,8 @@ def address() -> Iterator[PostgresAddress]:
 
 
 @pytest.fixture
-def store(address: PostgresAddress) -> Iterator[PostgresStore]:
-    with PostgresStore(address, retry_seconds=5) as store:
+def store() -> Iterator[PostgresStore]:
+    with empty_address() as address, PostgresStore(address, retry_seconds=5) as store:
         yield store
 
 
@@ -149,8 +149,8 @@ def test_a_reader_cannot_write(store: PostgresStore) -> None:
         reader._connection.execute("DELETE FROM runs")  # type: ignore[attr-defined]
 
 
-def test_the_clock_can_be_set_and_may_tick_in_whole_numbers(address: PostgresAddress) -> None:
-    with PostgresStore(address, clock=lambda: 7) as store:
+def test_the_clock_can_be_set_and_may_tick_in_whole_numbers() -> None:
+    with empty_address() as address, PostgresStore(address, clock=lambda: 7) as store:
         write_steps(store, FAKE, 3)
         assert {row.created for row in store.rows(ANY, limit=99).rows} == {7.0}
         assert list(store.verify()) == []
@@ -208,11 +208,12 @@ def test_a_foreign_schema_is_refused_and_left_alone(address: PostgresAddress) ->
     assert admin(address, "SELECT count(*) FROM pg_class WHERE relname = 'runs'") == [(0,)]
 
 
-def test_a_newer_schema_is_refused(store: PostgresStore) -> None:
-    admin(store.path, f"UPDATE recollect_store SET schema = {SCHEMA + 1}")
+def test_a_newer_schema_is_refused(address: PostgresAddress) -> None:
+    open_store(address).close()
+    admin(address, f"UPDATE recollect_store SET schema = {SCHEMA + 1}")
     for opener in (open_store, open_reader):
         with pytest.raises(StoreTooNew):
-            opener(store.path)
+            opener(address)
 
 
 # -- damage ----------------------------------------------------------------------------------
@@ -239,11 +240,12 @@ def found(store: PostgresStore) -> list[Finding]:
         "CREATE TABLE foreigner (x int)",
     ],
 )
-def test_damage_is_found(store: PostgresStore, damage: str) -> None:
-    write_steps(store, FAKE, 4)
-    assert found(store) == []
-    admin(store.path, damage)
-    assert found(store)
+def test_damage_is_found(address: PostgresAddress, damage: str) -> None:
+    with PostgresStore(address) as store:
+        write_steps(store, FAKE, 4)
+        assert found(store) == []
+        admin(address, damage)
+        assert found(store)
 
 
 # -- a person's SQL ----------------------------------------------------------------------------
@@ -299,7 +301,7 @@ def test_sql_that_never_ends_is_stopped(
 # -- several writers ---------------------------------------------------------------------------
 
 
-def test_writers_beside_each_other(address: PostgresAddress, store: PostgresStore) -> None:
+def test_writers_beside_each_other(store: PostgresStore) -> None:
     """Four writers, half of what they write the same: everything once, numbers in order."""
     store.commit(FAKE.setup())
     shared = [make_trajectory(9, row=row, tokens=8) for row in range(20)]
@@ -307,7 +309,7 @@ def test_writers_beside_each_other(address: PostgresAddress, store: PostgresStor
 
     def write(number: int) -> None:
         try:
-            with PostgresStore(address) as mine:
+            with PostgresStore(store.path) as mine:
                 for row, trajectory in enumerate(shared):
                     own = make_trajectory(1, row=100 * (number + 1) + row, tokens=8)
                     mine.commit(Batch(tasks=TASKS, trajectories=[trajectory, own]))
@@ -329,15 +331,15 @@ def test_writers_beside_each_other(address: PostgresAddress, store: PostgresStor
 
 def test_two_stores_in_one_database_do_not_meet(store: PostgresStore) -> None:
     write_steps(store, FAKE, 1)
-    with new_address() as other, PostgresStore(other) as second:
+    with empty_address() as other, PostgresStore(other) as second:
         assert second.stats().trajectories == 0
         write_steps(second, FAKE, 2)
         assert (second.stats().trajectories, store.stats().trajectories) == (8, 4)
 
 
-def test_a_run_has_one_trainer(address: PostgresAddress, store: PostgresStore) -> None:
+def test_a_run_has_one_trainer(store: PostgresStore) -> None:
     write_steps(store, FAKE, 2)  # its cursor moved: the run is owned
-    with PostgresStore(address) as other:
+    with PostgresStore(store.path) as other:
         other.commit(Batch(trajectories=FAKE.trajectories(2)))  # anybody may add rows
         for take in (lambda: other.commit(FAKE.step(2)), lambda: other.fence(FAKE.id, 0, "no")):
             with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
@@ -349,9 +351,9 @@ def test_a_run_has_one_trainer(address: PostgresAddress, store: PostgresStore) -
         assert list(other.verify()) == []
 
 
-def test_a_trainer_that_was_replaced_notices(address: PostgresAddress) -> None:
+def test_a_trainer_that_was_replaced_notices() -> None:
     """Its connection was lost; another took the run over and went; now it wants to go on."""
-    with PostgresStore(address) as old:
+    with empty_address() as address, PostgresStore(address) as old:
         write_steps(old, FAKE, 2)
         end_connections(address)
         with PostgresStore(address) as new:
@@ -374,8 +376,9 @@ def end_connections(address: PostgresAddress) -> None:
     )
 
 
-def test_reading_and_writing_go_on_after_a_lost_connection(address: PostgresAddress) -> None:
-    with PostgresStore(address) as store, PostgresReader(address) as reader:
+def test_reading_and_writing_go_on_after_a_lost_connection(store: PostgresStore) -> None:
+    address = store.path
+    with PostgresReader(address) as reader:
         store.commit(FAKE.setup())
         for step in range(3):
             end_connections(address)
@@ -383,6 +386,7 @@ def test_reading_and_writing_go_on_after_a_lost_connection(address: PostgresAddr
             end_connections(address)
             assert reader.get(FAKE.ids(step)) == FAKE.trajectories(step)
         assert store._connection.sessions == 4
+        end_connections(address)
         assert list(store.verify()) == []
 
 
@@ -432,10 +436,10 @@ def test_batches_that_cannot_be_read_again(store: PostgresStore) -> None:
     store.commit(FAKE.step(0))
 
 
-def test_the_budget_is_kept(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     from recollect.store.postgres import database
 
-    with PostgresStore(address, retry_seconds=0.3) as store:
+    with empty_address() as address, PostgresStore(address, retry_seconds=0.3) as store:
         store.commit(FAKE.setup())
 
         def refuse(*_: object) -> None:

@@ -36,7 +36,7 @@ def schema(connection: PostgresDatabase) -> Iterator[Finding]:
         expected.define(statement)
     for migration in migrations.MIGRATIONS:
         migration(expected)  # type: ignore[arg-type]
-    found = dict(connection.execute(_FOUND, [connection.place.schema]).fetchall())
+    found: dict[str, bool] = dict(connection.execute(_FOUND, [connection.place.schema]).fetchall())
     for name in sorted(expected.names - set(found)):
         yield Finding("schema", f"{name} is missing")
     for name in sorted(set(found) - expected.names):
