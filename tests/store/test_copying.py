@@ -75,7 +75,7 @@ def test_a_copy_is_the_store(places: dict[str, list[Place]], first: str, second:
         assert report.trajectories == a.stats().trajectories + a.stats().fenced
     for place in (source, target):  # both go on alike
         with open_store(place) as store:
-            store.commit(FAKE.step(4))
+            store.commit(Batch(trajectories=FAKE.trajectories(6)))
     with open_reader(source) as a, open_reader(target) as b:
         assert [row.seq for row in a.rows(ANY, limit=99).rows] == [
             row.seq for row in b.rows(ANY, limit=99).rows

@@ -34,7 +34,14 @@ class PostgresDatabase:
 
     SAME = "IS NOT DISTINCT FROM"
     EACH = "json_array_elements_text(CAST(? AS json)) AS listed(value)"
-    ERRORS: tuple[type[Exception], ...] = (psycopg.Error,)
+    # Not a lost connection: what cannot be reached is not damaged.
+    ERRORS: tuple[type[Exception], ...] = (
+        psycopg.DataError,
+        psycopg.IntegrityError,
+        psycopg.InternalError,
+        psycopg.NotSupportedError,
+        psycopg.ProgrammingError,
+    )
 
     def __init__(
         self, address: PostgresAddress, retry_seconds: float, read_only: bool = False

@@ -86,7 +86,7 @@ def _parameters(address: PostgresAddress, read_only: bool) -> dict[str, Any]:
     try:
         given = conninfo_to_dict(address.url)
     except psycopg.Error as error:
-        raise BadAddress(explain(error)) from None
+        raise BadAddress(explain(error).replace(address.url, str(address))) from None
     settings = {"search_path": address.schema, **_SETTINGS}
     if read_only:
         settings["default_transaction_read_only"] = "on"

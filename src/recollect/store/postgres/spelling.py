@@ -35,6 +35,8 @@ def bound(value: object) -> object:
     """Turn a value into one that PostgreSQL can hold; OverflowError if no row could have it."""
     if isinstance(value, str):
         return _escaped(value) if "\0" in value or _ESCAPE in value else value
+    if isinstance(value, float):
+        return value + 0.0  # SQLite forgets the sign of zero, and so do we: copies are equal
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int) and not -_MOST <= value < _MOST:

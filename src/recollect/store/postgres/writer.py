@@ -78,7 +78,7 @@ class PostgresStore(TableStore, PostgresReader):
     def _write(self, work: Callable[[int], T], repeatable: bool = True) -> T:
         patience = Patience(self._connection.retry_seconds)
         doubt: _Doubt | None = None
-        begun = False
+        begun, started = False, time.monotonic()
         while True:
             try:
                 self._connection.begin()
@@ -103,7 +103,8 @@ class PostgresStore(TableStore, PostgresReader):
             except psycopg.Error as error:
                 self._undo(claims_are_kept=None)
                 if not is_gone(error):
-                    raise translate(self.path, error) from error
+                    waited = time.monotonic() - started
+                    raise translate(self.path, error, waited) from error
                 if not patience.wait():
                     raise StoreUnreachable(self.path, explain(error), doubt is None) from error
             except BaseException:

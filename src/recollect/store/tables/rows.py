@@ -87,8 +87,8 @@ def _among(ids: Sequence[str], each: str) -> tuple[str, list[object]]:
 
 
 def marks(count: int) -> str:
-    """Return `count` placeholders."""
-    return ",".join("?" * count)
+    """Return `count` placeholders; for none, what equals nothing (an empty IN is SQLite's own)."""
+    return ",".join("?" * count) or "NULL"
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

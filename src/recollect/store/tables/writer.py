@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from recollect.errors import CorruptRecord, StoreDamaged
-from recollect.ledger import Mark
+from recollect.ledger import Cursor, Draw, Mark, TaskState, Use
 from recollect.store.records import Batch, Fence, Receipt, Reclaimed
 from recollect.store.tables import copying, insert, removal
 from recollect.store.tables.database import Database
@@ -158,5 +158,6 @@ class TableStore(TableReader):
 
 def _trained(batch: Batch) -> dict[RunId, None]:
     """Name the runs in which the batch takes a step, which only their trainers do."""
-    steps = (*batch.cursors, *batch.draws, *batch.uses, *batch.task_states)
+    steps: list[Cursor | Draw | Use | TaskState] = [*batch.cursors, *batch.draws, *batch.uses]
+    steps += batch.task_states
     return dict.fromkeys(record.run for record in steps)
