@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import pytest
 import typer.testing
 from typer.testing import CliRunner, Result
 
+from postgres_server import new_address
 from recollect.cli.main import app
 from recollect.ledger import Cursor, Draw, Mark, Run, Use
 from recollect.store import open_store
+from recollect.store.address import PostgresAddress
 from recollect.store.records import Batch
 from recollect.trajectory import Trajectory
 from recollect.types import (
@@ -174,3 +176,10 @@ def assert_refused(result: Result, *words: str) -> None:
     assert "Traceback" not in result.stderr
     for word in words:
         assert word in result.stderr, result.stderr
+
+
+@pytest.fixture
+def address() -> Iterator[PostgresAddress]:
+    """An address in a PostgreSQL database at which there is no store yet."""
+    with new_address() as address:
+        yield address

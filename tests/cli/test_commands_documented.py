@@ -31,7 +31,7 @@ def examples_of(command: str) -> list[str]:
 
 
 def test_all_promised_commands_are_there() -> None:
-    promised = "ls show why stats verify export import prune ban unban pin unpin sql migrate"
+    promised = "ls show why stats verify export import copy prune ban unban pin unpin sql migrate"
     assert sorted(promised.split()) == sorted(COMMANDS)
 
 
@@ -39,8 +39,8 @@ def test_all_promised_commands_are_there() -> None:
 def test_help_is_complete(command: str) -> None:
     text = help_of(command)
     assert "--json" in text
-    assert "--store" in text
-    assert "RECOLLECT_STORE" in text
+    assert ("SRC DST" if command == "copy" else "--store") in text
+    assert "RECOLLECT_STORE" in text or command == "copy"
     assert "Exit codes: 0 fine" in text
     assert examples_of(command)
     assert all(line.startswith("recollect pool ") for line in examples_of(command))
@@ -53,7 +53,11 @@ def test_command_is_in_the_reference(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_examples_run(
-    command: str, filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    filled: Filled,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     short = {"3f2a": filled.items[4].id[:8], "9c01": filled.items[5].id[:8]}
@@ -67,5 +71,8 @@ def test_examples_run(
             assert invoke("pool", "export", target, *options, env=store).exit_code == 0
     for line in examples_of(command):
         words = shlex.split(line.partition(" | ")[0])[1:]
+        if words[-1].startswith("postgres://"):
+            address = request.getfixturevalue("address")
+            words[-1] = f"{address.url}?schema={address.schema}"
         result = invoke(*(short.get(word, word) for word in words), env=store)
         assert result.exit_code == 0, f"{line}\n{result.output}"

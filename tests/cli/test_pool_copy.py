@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from postgres_server import new_address
 from recollect.store import open_reader
 from recollect.store.address import PostgresAddress
 from recollect.store.records import Query
 
 from .conftest import Filled, ask_json, assert_refused, invoke
 from .test_pool_verify import damage
-
-
-@pytest.fixture
-def address() -> Iterator[PostgresAddress]:
-    with new_address() as address:
-        yield address
 
 
 def spelt(address: PostgresAddress) -> str:

@@ -17,7 +17,8 @@ from recollect.store.records import Batch, Finding
 from recollect.store.sqlite import SqliteStore
 from recollect.store.sqlite.checks import CHECKS
 from recollect.store.sqlite.database import SqliteDatabase
-from recollect.store.tables.schema import CHECKED, DDL_1
+from recollect.store.tables.migrations import MIGRATIONS
+from recollect.store.tables.schema import CHECKED
 from recollect.store.tables.verify import verify
 from recollect.types import Action, RunId, Status
 from store.place import write_steps
@@ -68,9 +69,9 @@ def raw(filled: Path) -> Iterator[SqliteDatabase]:
 
 
 def columns_of(table: str) -> list[str]:
-    connection = sqlite3.connect(":memory:")
-    for statement in DDL_1:
-        connection.execute(statement)
+    connection = sqlite3.connect(":memory:", factory=SqliteDatabase)
+    for migration in MIGRATIONS:
+        migration(connection)
     names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     connection.close()
     return names

@@ -12,8 +12,8 @@ from recollect.cli.store_option import EXITS_WITH_FINDINGS, JsonOption, examples
 from recollect.cli.untrusted import visible
 
 EPILOG = examples(
-    "recollect pool copy runs/a/store.db postgres://trainer@db/pools?schema=a",
-    "recollect pool copy postgres://trainer@db/pools?schema=a backup.db",
+    "recollect pool copy runs/demo backup.db",
+    "recollect pool copy runs/demo 'postgres://trainer@db/pools?schema=demo'",
     exits=EXITS_WITH_FINDINGS,
 )
 
