@@ -47,7 +47,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("verify") / "pool.db"
     with SqliteStore(path, clock=iter(range(1, 10_000)).__next__) as store:
         write_steps(store, OTHER, 2)
-        write_steps(store, FAKE, 5)
+        write_steps(store, FAKE, 6)
         store.fence(FAKE.id, 2, "resume")
         store.commit(FAKE.step(3, variant=1))
         store.fence(OTHER.id, 0, "resume")
