@@ -39,7 +39,7 @@ def test_all_promised_commands_are_there() -> None:
 def test_help_is_complete(command: str) -> None:
     text = help_of(command)
     assert "--json" in text
-    assert ("SRC DST" if command == "copy" else "--store") in text
+    assert ("{SRC} {DST}" if command == "copy" else "--store") in text
     assert "RECOLLECT_STORE" in text or command == "copy"
     assert "Exit codes: 0 fine" in text
     assert examples_of(command)

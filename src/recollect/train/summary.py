@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from recollect.telemetry.reading import RunMetrics, read_metrics
@@ -55,6 +56,8 @@ def state_of(folder: RunFolder) -> RunState:
 def summarise(folder: RunFolder) -> list[str]:
     """Say in a few lines what happened and where to look."""
     state = state_of(folder)
+    config = folder.load()
+    store = shlex.quote(str(folder.store(config))) if config.store.path else folder.path
     lines = []
     if state.first_success is not None and state.last_success is not None:
         gain = 100 * (state.last_success - state.first_success)
@@ -67,13 +70,13 @@ def summarise(folder: RunFolder) -> list[str]:
         total = state.rollouts + state.failed
         lines.append(
             f"Dropped:      {state.failed:,} of {total:,} episodes failed and never trained. "
-            f"Why: recollect pool sql --store {folder.path} "
+            f"Why: recollect pool sql --store {store} "
             "\"SELECT data FROM events WHERE kind = 'episode_failed'\""
         )
     path = folder.path
     lines += [
         f"Model:        {path / 'checkpoints' / f'step_{state.saved:06d}'}",
-        f"Trajectories: recollect pool ls --store {path}",
+        f"Trajectories: recollect pool ls --store {store}",
         f"Curves:       recollect plot {path}",
     ]
     return lines
