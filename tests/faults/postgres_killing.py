@@ -1,8 +1,9 @@
 """Killing clients of a PostgreSQL store, and the server, with the truth kept outside of both.
 
-As in `killing`: a forked child does operations and tells through a pipe what it begins and what
-was acknowledged. Either the child is killed, or the server is, and the child is stopped until what
-the server has kept is looked at; then it goes on, and must neither lose nor repeat anything.
+As in `recollect.proof.killing`: a forked child does operations and tells through a pipe what it
+begins and what was acknowledged. Either the child is killed, or the server is, and the child is
+stopped until what the server has kept is looked at; then it goes on, and must neither lose nor
+repeat anything.
 """
 
 from __future__ import annotations
@@ -14,11 +15,19 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faults.killing import _MESSAGE as MESSAGE
-from faults.killing import BEGUN, DONE, FAILED, OPENED, Told, assert_clean, read_messages
-from faults.life import Operation, Truth
 from postgres_server import PostgresServer
 from recollect.errors import StoreMissing
+from recollect.proof.killing import (
+    BEGUN,
+    DONE,
+    FAILED,
+    MESSAGE,
+    OPENED,
+    Told,
+    check_clean,
+    read_messages,
+)
+from recollect.proof.life import Operation, Truth
 from recollect.store.address import PostgresAddress
 from recollect.store.base import StoreReader
 from recollect.store.postgres import PostgresReader, PostgresStore
@@ -155,7 +164,7 @@ class Witness:
                 self.tally.in_flight_kept += 1
                 differences = ""
             assert not differences, differences
-            assert_clean(reader)
+            check_clean(reader)
         self.tally.rows_checked += len(before.rows)
 
 

@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("psycopg", reason="NOT TESTED: psycopg is not installed")
 
-from faults.killing import _MESSAGE as MESSAGE
-from faults.life import make_life
 from faults.postgres_killing import Child, Tally, Witness, kill_client, kill_server
 from postgres_server import PostgresServer, new_server
+from recollect.errors import PromiseBroken
+from recollect.proof.killing import MESSAGE
+from recollect.proof.life import make_life
 from reporting import chosen_seed, report
 
 QUICK, LONG = (16, 4), (150, 110)  # clients, servers
@@ -64,7 +65,7 @@ def kill_many(server: PostgresServer, counts: tuple[int, int], seed: int) -> Tal
     try:
         kill_clients(server, counts[0], seed, tally)
         kill_servers(server, counts[1], seed, tally)
-    except AssertionError as error:
+    except (AssertionError, PromiseBroken) as error:
         raise AssertionError(f"RECOLLECT_SEED={seed} {tally}: {error}") from error
     report(tally.summary())
     assert tally.at_work > (tally.clients + tally.servers) / 3, "most must be hit at work"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from factories import FakeRun, make_trajectory, person_mark
-from logical import logical_dump
 from postgres_server import new_address
 from recollect.errors import StoreLocked, StoreMissing, StoreNotEmpty
 from recollect.ledger import Note
+from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.address import Place, PostgresAddress
 from recollect.store.copying import copy_store

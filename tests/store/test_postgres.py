@@ -14,7 +14,6 @@ pytest.importorskip("psycopg", reason="NOT TESTED: psycopg is not installed")
 import psycopg
 
 from factories import TASKS, FakeRun, make_trajectory, person_mark
-from logical import logical_dump
 from postgres_server import empty_address, new_address, shared_server
 from recollect.errors import (
     BadAddress,
@@ -27,6 +26,7 @@ from recollect.errors import (
     StoreUnreachable,
 )
 from recollect.ledger import Note
+from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store, store_exists
 from recollect.store.address import PostgresAddress, parse_address
 from recollect.store.postgres import PostgresReader, PostgresStore, person

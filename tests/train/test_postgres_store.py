@@ -9,6 +9,7 @@ import pytest
 
 from postgres_server import new_address
 from recollect.errors import BadConfig, RunExists, StoreLocked
+from recollect.proof.traces import metrics_trace, trace
 from recollect.store import open_reader
 from recollect.train.folder import RunFolder, create_run
 from recollect.train.session import open_session
@@ -16,7 +17,6 @@ from recollect.types import RunId
 
 from .small import make_config, run_to_end
 from .test_session import resume, stop_after
-from .traces import metrics_trace, trace
 
 
 @pytest.fixture
