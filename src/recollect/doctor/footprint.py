@@ -84,9 +84,9 @@ def _disk(history: History) -> Iterator[Finding]:
     """Foresee the store's size at the last step from what the steps so far came to."""
     snapshot, config = history.snapshot, history.config
     left = config.run.steps - history.done
-    if snapshot is None or not left or not snapshot.step:
-        return
     store = history.folder.store(config)
+    if snapshot is None or not left or not snapshot.step or not isinstance(store, Path):
+        return  # nothing is known of a server's disk
     each = snapshot.file_bytes / snapshot.step
     free = free_bytes(store.parent)
     if each * left <= free:

@@ -11,7 +11,7 @@ from recollect.config.schema.config import Config
 from recollect.doctor.finding import Evidence
 from recollect.doctor.snapshot import Snapshot, take_snapshot
 from recollect.errors import RunMissing
-from recollect.store import open_reader
+from recollect.store import open_reader, store_exists
 from recollect.telemetry.reading import EvaluationLine, StepLine, read_metrics
 from recollect.train.folder import RunFolder
 
@@ -53,7 +53,7 @@ def read_history(folder: RunFolder) -> History:
     if not metrics.steps:
         raise RunMissing(folder.path, "the run has not finished a step yet")
     snapshot, store = None, folder.store(config)
-    if store.is_file():
+    if store_exists(store):
         with open_reader(store) as reader:
             snapshot = take_snapshot(reader, config, folder.run(config))
     return History(folder, config, metrics.steps, metrics.evaluations, snapshot)

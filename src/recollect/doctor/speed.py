@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from recollect.canonical import Json
 from recollect.doctor.finding import Change, Evidence, Finding, change
@@ -60,11 +61,15 @@ def _storing(history: History, times: Times) -> Iterator[Finding]:
     if config.environment.tasks is None or tasks <= config.environment.tasks:
         text = "two commits a step, whatever its size: larger steps have fewer"
         changes.append(change(config, "rollout.tasks_per_step", tasks, text))
+    if isinstance(store, Path):
+        why = f"the disk of {store.parent} is slow to flush. See: recollect doctor --folder "
+        why += str(store.parent)
+    else:
+        why = f"the server of {store}, or the way there, is slow"
     yield Finding(
         "speed",
         "storing_is_slow",
-        f"Storing takes {100 * share:.0f} % of a step ({seconds:.2f} s): the disk of "
-        f"{store.parent} is slow to flush. See: recollect doctor --folder {store.parent}",
+        f"Storing takes {100 * share:.0f} % of a step ({seconds:.2f} s): {why}",
         tuple(_of(history, times, *_STORE)),
         tuple(changes),
     )
