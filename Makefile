@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-EXTRAS := train,parquet,plot,postgres,zstd,dev
+EXTRAS := train,parquet,plot,postgres,reasoning,smol,zstd,dev
 
 # The work here is many small tensors: more threads than one only get in each other's way.
 export OMP_NUM_THREADS ?= 1

@@ -12,7 +12,7 @@ import torch
 
 from recollect.envs.base import Opening, user
 from recollect.models.chat import Chat
-from recollect.models.loading import TINY
+from recollect.models.catalog import TINY
 
 SEED = 0
 LEARNING_RATE = 1e-5

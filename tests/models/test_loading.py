@@ -11,7 +11,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from recollect.errors import ModelMissing
 from recollect.models.attention import ATTENTION
-from recollect.models.loading import TINY, Lora, Policy, load_policy
+from recollect.models.catalog import TINY
+from recollect.models.loading import Lora, Policy, load_policy
 
 from .architectures import ARCHITECTURES, make_model
 from .tokenizers_for_tests import make_tokenizer

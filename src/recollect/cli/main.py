@@ -20,6 +20,7 @@ from recollect.cli import train as training
 from recollect.cli.env import app as env_app
 from recollect.cli.failure import failures_reported
 from recollect.cli.notes.app import app as notes_app
+from recollect.cli.model import app as model_app
 from recollect.cli.output import say
 from recollect.cli.pool.app import app as pool_app
 from recollect.cli.replay.app import app as replay_app
@@ -60,6 +61,7 @@ app.add_typer(pool_app, name="pool")
 app.add_typer(replay_app, name="replay")
 app.add_typer(notes_app, name="notes")
 app.add_typer(env_app, name="env")
+app.add_typer(model_app, name="model")
 
 
 def _show_version(wanted: bool) -> None:

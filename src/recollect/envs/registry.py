@@ -23,6 +23,7 @@ GROUP = "recollect.environments"
 # Loaded only when asked for, so that listing names imports nothing.
 BUILT_IN = {
     "desk": "recollect.envs.desk.environment:make_desk",
+    "reasoning_gym": "recollect.envs.reasoning_gym.environment:make_reasoning_gym",
     "single_turn": "recollect.envs.single_turn:make_single_turn",
 }
 
@@ -38,7 +39,7 @@ def environment_names() -> tuple[str, ...]:
 def load_environment(name: str, **options: object) -> Environment:
     """Make the environment of this name.
 
-    `name` is built in (`desk`, `desk:airline`, `single_turn:prompts.jsonl`), a plug-in, or
+    `name` is built in (`desk:airline`, `reasoning_gym:gcd`, `single_turn:prompts.jsonl`), a plug-in, or
     `path/to/file.py:ClassName`; that file's code is run. Options go to the environment and
     are refused, with the nearest match, if it does not know them.
     """

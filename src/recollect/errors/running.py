@@ -14,18 +14,20 @@ class UnusableChatTemplate(RecollectError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"The model's chat template cannot be used: {why}.",
-            "Choose an instruction-tuned model, or set tokenizer.chat_template to a ChatML one.",
+            "Choose an instruction-tuned model, or put a template (ChatML will do) into the model's "
+            "folder as chat_template.jinja.",
         )
 
 
 class ModelMissing(RecollectError):
     """A model cannot be loaded from where the configuration says."""
 
-    def __init__(self, name: str, why: str) -> None:
+    def __init__(self, name: str, why: str, hint: str = "") -> None:
         super().__init__(
             f"The model {name!r} cannot be loaded: {why.splitlines()[0][:300]}",
-            "Give `tiny` (built in), a folder made by save_pretrained, or a hub id that is cached "
-            "or can be downloaded.",
+            hint
+            or "Give `tiny` (built in), `smol` (recollect model fetch smol), a folder made by "
+            "save_pretrained, or a hub id that is cached or can be downloaded.",
         )
 
 
@@ -41,6 +43,13 @@ class NotesFromEvaluation(RecollectError):
             what = f"{tasks} tasks are both trained and evaluated on, and notes would leak."
             hint = "Set eval.split to another split, eval.every=0, or distill.every=0."
         super().__init__(what, hint)
+
+
+class FetchFailed(RecollectError):
+    """A model could not be fetched or converted; nothing is left of the attempt."""
+
+    def __init__(self, name: str, why: str, hint: str = "") -> None:
+        super().__init__(f"The model {name!r} cannot be fetched: {why}.", hint)
 
 
 class CheckpointDamaged(RecollectError):

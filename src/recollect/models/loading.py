@@ -13,12 +13,11 @@ import torch
 from recollect.canonical import strict_json
 from recollect.errors import ModelMissing
 from recollect.models.attention import ATTENTION
+from recollect.models.catalog import FETCHABLE, folder_of, is_there
 from recollect.models.chat import Chat
 from recollect.models.columns import Plan as ColumnPlan
 from recollect.models.columns import attach, has_columns, read_plan, save_columns
 
-TINY = Path(__file__).parent / "tiny"
-_BUILT_IN = {"tiny": TINY}
 _ADAPTER = "adapter_config.json"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Other layers (convolutions, states, chunks) carry something from token to token that neither
@@ -63,10 +62,24 @@ class Policy:
             self.chat.tokenizer.save_pretrained(folder)
             return
         # Left to itself, peft asks the hub whether the base model's vocabulary has grown.
-        options = {"save_embedding_layers": False} if hasattr(self.model, "disable_adapter") else {}
-        with _quiet():
+        options = {"save_embedding_layers": False} if self.has_adapter else {}
+        with quiet():
             self.model.save_pretrained(folder, **options)
             self.chat.tokenizer.save_pretrained(folder)
+
+    @property
+    def has_adapter(self) -> bool:
+        """Tell whether adapters train, and not the model's own weights."""
+        return hasattr(self.model, "disable_adapter")
+
+    def merge(self) -> None:
+        """Add the adapters to the model's own weights, for good. Without adapters nothing happens.
+
+        A merged model gives the same answers but for rounding, stands alone, and costs no more
+        than the model it began as.
+        """
+        if self.has_adapter:
+            self.model = self.model.merge_and_unload()
 
 
 def load_policy(
@@ -78,11 +91,13 @@ def load_policy(
     gradient_checkpointing: bool = False,
     adapter: Path | None = None,
     seed: int = 0,
+    revision: str | None = None,
 ) -> Policy:
-    """Load a model by name: `tiny` (built in), a folder, or a hub id. Runs no code from it.
+    """Load a model by name: one of ours, a folder, or a hub id. Runs no code from it.
 
     A folder with an adapter, or with columns, is loaded onto the base model that it names.
-    `dtype` auto is bfloat16 on a GPU that has it and float32 elsewhere. `adapter` is a folder
+    `dtype` auto is bfloat16 on a GPU that has it and float32 elsewhere; stored is that of the
+    files. `revision` is the commit of a hub id to load; none is the newest. `adapter` is a folder
     with trained LoRA weights to continue from; new adapters are drawn from `seed`. The model's
     own dropout is switched off: a policy must give the same log-probs when it is trained as when
     it was sampled. Only `lora.dropout`, if somebody asks for it, stays.
@@ -96,8 +111,8 @@ def load_policy(
         base, adapter = _base_of(base), Path(base)
     elif has_adapter(name):
         base, adapter = _base_of(name), adapter or Path(name)
-    with _quiet(), _seeded(seed):
-        tokenizer, model = _load(base, _dtype(dtype, place))
+    with quiet(), _seeded(seed):
+        tokenizer, model = _load(base, _dtype(dtype, place), revision if base == name else None)
         _switch_off_dropout(model)
         if lora is not None or adapter is not None:
             model = _with_lora(model, lora, adapter)
@@ -112,8 +127,8 @@ def load_policy(
 
 
 def place_of(name: str) -> str:
-    """Spell out where a model lies: the folder of a built-in one, else its name."""
-    return str(_BUILT_IN.get(name, name))
+    """Spell out where a model lies: the folder of one of ours, else its name."""
+    return str(folder_of(name) or name)
 
 
 def has_adapter(name: str) -> bool:
@@ -132,14 +147,21 @@ def _base_of(folder: str) -> str:
     return base
 
 
-def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
+def _load(name: str, dtype: torch.dtype | str, revision: str | None) -> tuple[Any, Any]:
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    ours = folder_of(name)
+    if ours is not None and name in FETCHABLE and not is_there(ours):
+        why = f"it is not in {ours} yet"
+        raise ModelMissing(name, why, f"Fetch it once with: recollect model fetch {name}")
     source = place_of(name)
+    which: dict[str, Any] = {"trust_remote_code": False}
+    if revision is not None and not Path(source).exists():
+        which["revision"] = revision
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, **which)
+        config = AutoConfig.from_pretrained(source, **which)
         # Set here and not by argument: a field of this name in the model's file would win, and
         # fetch a kernel from the hub or quietly leave our packing out.
         config._attn_implementation = ATTENTION
@@ -147,8 +169,8 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
             source,
             config=config,
             dtype=dtype,
-            trust_remote_code=False,
             use_safetensors=True,  # the other format is pickle
+            **which,
         )
     except (OSError, ValueError, LookupError, ImportError, RuntimeError, SafetensorError) as error:
         raise ModelMissing(name, str(error).strip() or type(error).__name__) from error
@@ -204,7 +226,9 @@ def _declared_stops(model: Any) -> list[int]:
     return [int(token) for token in (found if isinstance(found, list) else [found])]
 
 
-def _dtype(name: str, device: torch.device) -> torch.dtype:
+def _dtype(name: str, device: torch.device) -> torch.dtype | str:
+    if name == "stored":
+        return "auto"  # what transformers calls it
     if name == "auto":
         can = device.type == "cuda" and torch.cuda.is_bf16_supported()
         return torch.bfloat16 if can else torch.float32
@@ -228,7 +252,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep progress bars of transformers off the terminal, which has one of ours."""
     from transformers.utils import logging
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
-from recollect.config.schema.model import BUILT_IN
+from recollect.config.schema.model import ModelSettings
 from recollect.config.showing import as_yaml
 from recollect.errors import RunExists, RunMissing
+from recollect.models.catalog import BUILT_IN, folder_of, is_there
+from recollect.models.revision import newest_revision
 from recollect.store import open_reader, place_of, store_exists
 from recollect.store.address import Place, is_address
 from recollect.types import RunId
@@ -38,6 +40,11 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """Model folders, one per checkpoint."""
         return self.path / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """The trained model with its adapters merged in, where that was asked for."""
+        return self.path / "model"
 
     @property
     def bad_batches(self) -> Path:
@@ -96,8 +103,7 @@ def _anchored(config: Config, path: Path) -> Config:
     if store.path is not None and not is_address(store.path):
         where = str(Path(store.path).expanduser().resolve())
         store = store.model_copy(update={"path": where})
-    name = config.model.name
-    model = config.model.model_copy(update={"name": absolute_model(name)})
+    model = _anchored_model(config.model)
     algo = config.algo
     if algo.kl_reference is not None:
         algo = algo.model_copy(update={"kl_reference": absolute_model(algo.kl_reference)})
@@ -124,9 +130,21 @@ def _anchored(config: Config, path: Path) -> Config:
     )
 
 
+def _anchored_model(model: ModelSettings) -> ModelSettings:
+    """Write down where a model lies, or which commit of it is meant."""
+    revision = model.revision or newest_revision(model.name)
+    return model.model_copy(update={"name": absolute_model(model.name), "revision": revision})
+
+
 def absolute_model(name: str) -> str:
-    """Spell out where a model is, so that it is found from any folder; built-in names stay."""
-    return name if name in BUILT_IN else _absolute(name)
+    """Spell out where a model is, so that it is found from any folder.
+
+    The built-in one moves with the package and stays a name, as does one that is not fetched yet.
+    """
+    ours = folder_of(name)
+    if ours is None:
+        return _absolute(name)
+    return str(ours.resolve()) if name not in BUILT_IN and is_there(ours) else name
 
 
 def _absolute(given: str) -> str:

@@ -24,6 +24,7 @@ from recollect.train.batch import Batch
 from recollect.train.checkpoint import prune_checkpoints, save_checkpoint
 from recollect.train.critic_metrics import critic_metrics
 from recollect.train.drawn import Drawn
+from recollect.train.exporting import export_model
 from recollect.train.interrupts import Interrupts
 from recollect.train.metrics import step_metrics
 from recollect.train.note_metrics import note_metrics
@@ -101,6 +102,8 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 saved = step
         if saved < step:
             _save(s, step)
+    if step == steps and config.model.lora.merge:
+        export_model(s.folder, s.folder.model, overwrite=True)
     return Outcome(step, interrupts.signal if step < steps else None)
 
 

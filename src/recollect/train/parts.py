@@ -31,6 +31,7 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
         gradient_checkpointing=config.model.gradient_checkpointing,
         adapter=checkpoint.folder if checkpoint is not None and adapters else None,
         seed=config.run.seed,
+        revision=None if whole else config.model.revision,
     )
     _align(policy)
     return policy

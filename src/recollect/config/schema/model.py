@@ -8,9 +8,6 @@ from pydantic import Field, model_validator
 
 from recollect.config.schema.section import Section, Words, conflict
 
-BUILT_IN = ("tiny",)  # models that come with the package, whatever folders are called
-
-
 class LoraSettings(Section):
     """Low-rank adapters: train a few added weights and keep the model's own as they are."""
 
@@ -37,15 +34,27 @@ class LoraSettings(Section):
         description="Names of the modules that get adapters, such as q_proj. none = all linear "
         "modules but the output.",
     )
+    merge: bool = Field(
+        default=False,
+        description="When the run ends, also write the model with its adapters merged in, as an "
+        "ordinary folder: RUN/model. recollect model export does it at any time.",
+    )
 
     @model_validator(mode="after")
-    def _targets_need_a_rank(self) -> LoraSettings:
+    def _adapters_need_a_rank(self) -> LoraSettings:
         if self.rank == 0 and self.targets is not None:
             raise conflict(
                 "model.lora.targets",
                 "model.lora.rank",
                 what="model.lora.targets is set, but model.lora.rank = 0 means no adapters",
                 change="Set model.lora.rank (16 is usual), or remove model.lora.targets.",
+            )
+        if self.rank == 0 and self.merge:
+            raise conflict(
+                "model.lora.merge",
+                "model.lora.rank",
+                what="model.lora.merge is set, but model.lora.rank = 0 means no adapters",
+                change="Set model.lora.rank (16 is usual), or remove model.lora.merge.",
             )
         return self
 
@@ -56,8 +65,14 @@ class ModelSettings(Section):
     name: str = Field(
         default="tiny",
         min_length=1,
-        description="The policy to start from: tiny (built in), a folder made by "
-        "save_pretrained, or an id on the Hugging Face hub.",
+        description="The policy to start from: tiny (built in), smol (after recollect model fetch "
+        "smol), a folder made by save_pretrained, or an id on the Hugging Face hub.",
+    )
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Commit of a model on the hub. none = the newest when the run begins; the run "
+        "writes down which that was.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto",

@@ -1,0 +1,1 @@
+"""Every dataset of the package reasoning-gym as an environment (extra `reasoning`)."""

@@ -1,0 +1,84 @@
+"""Hub models, in a cache that stands in for the hub: nothing here may ask the world."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.models.revision import newest_revision
+
+from .architectures import make_model
+from .tokenizers_for_tests import make_tokenizer
+
+COMMITS = ("a" * 40, "b" * 40)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with two commits of one model, the second the newest."""
+    root = tmp_path_factory.mktemp("hub")
+    repo = root / "models--some--body"
+    for number, commit in enumerate(COMMITS):
+        folder = repo / "snapshots" / commit
+        model = make_model("llama-gqa")
+        model.model.norm.weight.data.fill_(number + 1.0)
+        model.save_pretrained(folder)
+        make_tokenizer("chatml").save_pretrained(folder)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text(COMMITS[1])
+    return root
+
+
+def _run(cache: Path, code: str) -> str:
+    """The cache's place is read when the libraries are imported: so in a process of its own."""
+    environment = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_run_writes_down_the_commit_it_began_with_and_loads_that(
+    cache: Path, tmp_path: Path
+) -> None:
+    code = f"""
+from pathlib import Path
+from recollect.config.loading import load_config
+from recollect.train.folder import create_run
+from recollect.train.parts import policy_from
+for n, flags in enumerate(([], ["model.revision={COMMITS[0]}"])):
+    config = load_config(None, ["model.name=some/body", *flags]).config
+    folder = create_run(Path({str(tmp_path)!r}) / str(n), config)
+    config = folder.load()
+    policy = policy_from(config, None)
+    print(config.model.name, config.model.revision, float(policy.model.model.norm.weight[0]))
+"""
+    assert _run(cache, code).splitlines() == [
+        f"some/body {COMMITS[1]} 2.0",
+        f"some/body {COMMITS[0]} 1.0",
+    ]
+
+
+def test_an_unknown_commit_is_said_to_be_missing(cache: Path) -> None:
+    code = """
+from recollect.errors import ModelMissing
+from recollect.models.loading import load_policy
+try:
+    load_policy("some/body", revision="c" * 40)
+except ModelMissing as error:
+    print("missing")
+"""
+    assert _run(cache, code) == "missing"
+
+
+def test_what_is_not_on_the_hub_has_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert newest_revision("tiny") is None
+    assert newest_revision("smol") is None
+    assert newest_revision(str(tmp_path)) is None
