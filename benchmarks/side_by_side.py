@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from recollect.envs.base import Opening, user
-from recollect.models.chat import Chat
 from recollect.models.catalog import TINY
+from recollect.models.chat import Chat
 
 SEED = 0
 LEARNING_RATE = 1e-5

@@ -29,8 +29,8 @@ from recollect.config import load_config
 from recollect.envs.base import Environment, OffersGold, OffersKinds
 from recollect.envs.registry import load_environment
 from recollect.models.attention import ATTENTION, packed
-from recollect.models.chat import Chat
 from recollect.models.catalog import TINY
+from recollect.models.chat import Chat
 from recollect.models.loading import load_policy
 from recollect.randomness import stream
 from recollect.train.evaluation import Evaluator

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from recollect.envs.base import Message, Opening, Parameter, ToolSpec, system, tool, user
 from recollect.errors import InvalidRecord
-from recollect.models.chat import Chat, Piece
 from recollect.models.catalog import TINY
+from recollect.models.chat import Chat, Piece
 from recollect.types import SegmentKind
 
 from .tokenizers_for_tests import (

@@ -94,7 +94,9 @@ def test_pip_that_cannot_reach_anything_says_what_to_do(
 def test_pip_that_has_it_is_enough(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real pip, with a folder for an index; it looks into the wheel, so this one is whole."""
     with zipfile.ZipFile(wheel, "a") as archive:
-        about = "Metadata-Version: 2.1\nName: random-model\nVersion: 1.0\nRequires-Dist: nothing-x\n"
+        about = (
+            "Metadata-Version: 2.1\nName: random-model\nVersion: 1.0\nRequires-Dist: nothing-x\n"
+        )
         archive.writestr("random_model-1.0.dist-info/METADATA", about)
         tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         archive.writestr("random_model-1.0.dist-info/WHEEL", tags)

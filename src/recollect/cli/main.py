@@ -24,6 +24,7 @@ from recollect.cli.model import app as model_app
 from recollect.cli.output import say
 from recollect.cli.pool.app import app as pool_app
 from recollect.cli.replay.app import app as replay_app
+from recollect.cli.serve import app as serve_app
 from recollect.cli.store_option import DEFAULT, VARIABLE, store_path
 
 
@@ -62,6 +63,7 @@ app.add_typer(replay_app, name="replay")
 app.add_typer(notes_app, name="notes")
 app.add_typer(env_app, name="env")
 app.add_typer(model_app, name="model")
+app.add_typer(serve_app, name="serve")
 
 
 def _show_version(wanted: bool) -> None:

@@ -69,7 +69,7 @@ def train(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print every setting and its source; start nothing.")
+        bool, typer.Option("--dry-run", help="Print every setting, its source, and the memory.")
     ] = False,
     progress: ProgressOption = True,
     verbose: VerboseOption = False,
@@ -207,11 +207,12 @@ def _sinks(
 def show_settings(loaded: LoadedConfig, as_json: bool) -> None:
     """Print every setting and where it comes from."""
     from recollect.config.showing import resolved_lines
+    from recollect.models.memory import memory_lines
 
     if as_json:
         write_json(loaded.config.model_dump(mode="json"))
         return
-    for line in resolved_lines(loaded):
+    for line in (*resolved_lines(loaded), "", *memory_lines(loaded.config)):
         say(line)
 
 

@@ -7,6 +7,7 @@ promises written here; `recollect.envs.dialogue` makes a new one about thirty li
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -50,11 +51,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the agent sees it."""
+    """A tool as the agent sees it.
+
+    `given` is the JSON text of a schema that somebody else wrote; `schema` gives it back unchanged.
+    """
 
     name: str
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
+    given: str = ""
 
     def signature(self) -> str:
         """Write the tool in a few characters, for prompts that must be short: `seat(id,seat)`."""
@@ -62,6 +67,9 @@ class ToolSpec:
 
     def schema(self) -> dict[str, Json]:
         """Write the tool as the JSON schema that chat templates and model servers expect."""
+        if self.given:
+            given: dict[str, Json] = json.loads(self.given)
+            return given
         properties: dict[str, Json] = {}
         for p in self.parameters:
             entry: dict[str, Json] = {"type": p.type, "description": p.description}

@@ -32,6 +32,7 @@ from recollect.errors.proving import PromiseBroken
 from recollect.errors.running import (
     BadComparison,
     BadContinual,
+    BadRequest,
     CheckpointDamaged,
     ComparisonFailed,
     ComparisonStopped,
@@ -85,6 +86,7 @@ __all__ = [
     "BadEnvironment",
     "BadFile",
     "BadQuery",
+    "BadRequest",
     "CheckpointDamaged",
     "ComparisonFailed",
     "ComparisonStopped",

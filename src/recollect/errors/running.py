@@ -14,8 +14,8 @@ class UnusableChatTemplate(RecollectError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"The model's chat template cannot be used: {why}.",
-            "Choose an instruction-tuned model, or put a template (ChatML will do) into the model's "
-            "folder as chat_template.jinja.",
+            "Choose an instruction-tuned model, or put a template (ChatML will do) into the "
+            "model's folder as chat_template.jinja.",
         )
 
 
@@ -154,3 +154,12 @@ class BadContinual(RecollectError):
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}.", hint)
+
+
+class BadRequest(RecollectError):
+    """A request to a served policy cannot be answered as it was asked; `member` is to blame."""
+
+    def __init__(self, member: str, why: str, status: int = 400) -> None:
+        super().__init__(f"{member}: {why}.")
+        self.member = member
+        self.status = status

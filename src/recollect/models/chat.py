@@ -220,7 +220,7 @@ def _spoken_by_template(shape: Shape) -> Iterator[str]:
     """Yield texts that an environment chose and the template writes into a frame."""
     yield from (name for _, name in shape.messages if name)
     for tool in shape.tools:
-        yield from (tool.name, tool.description)
+        yield from (tool.name, tool.description, tool.given)
         for parameter in tool.parameters:
             yield from (parameter.name, parameter.description, *parameter.choices)
 

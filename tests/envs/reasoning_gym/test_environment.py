@@ -237,6 +237,33 @@ def test_a_task_of_another_version_is_refused() -> None:
         next(environment.tasks("holdout"))
 
 
+def test_questions_that_differ_between_processes_are_refused() -> None:
+    """Unless the hashing of texts is fixed, which is decided when Python starts."""
+    code = (
+        "from recollect.envs.registry import load_environment as load\n"
+        "from recollect.errors import BadEnvironment\n"
+        "try:\n"
+        "    e = load('reasoning_gym:ransom_note', size=10)\n"
+        "    print([t.key for t in e.tasks('train')])\n"
+        "except BadEnvironment as error:\n"
+        "    print(error.hint)"
+    )
+    found = []
+    for seed in ("random", "0", "0"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        found.append(
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+    assert "PYTHONHASHSEED=0" in found[0]
+    assert found[1] == found[2] != found[0]
+
+
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     from recollect.errors import MissingExtra
 

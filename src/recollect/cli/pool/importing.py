@@ -26,12 +26,14 @@ from recollect.errors import BadFile
 if TYPE_CHECKING:
     from recollect.store.address import Place
     from recollect.store.base import Store
+    from recollect.store.foreign.sampler import SampledBy
     from recollect.store.importing import ImportReport
 
 EPILOG = examples(
     "recollect pool import trajectories.jsonl",
     "recollect pool import chats.jsonl --environment helpdesk --default-reward 1",
     "recollect pool import pool.parquet --store runs/new/ --strict",
+    "recollect pool import rollouts/5.jsonl --format verl --environment gsm8k",
     exits=EXITS_WITH_FINDINGS,
 )
 
@@ -43,6 +45,10 @@ class Format(str, Enum):
     JSONL = "jsonl"
     MESSAGES = "messages"
     PARQUET = "parquet"
+    TRL = "trl"
+    VERL = "verl"
+    TAU2 = "tau2"
+    VERIFIERS = "verifiers"
 
 
 def import_(
@@ -51,8 +57,9 @@ def import_(
         Format,
         typer.Option(
             "--format",
-            help="Recollect's JSON lines, OpenAI messages (one conversation per line) or Parquet; "
-            "auto looks at the file.",
+            help="Recollect's JSON lines, OpenAI messages (one conversation per line) or Parquet, "
+            "which auto tells apart; TRL's completions, verl's rollout dumps, tau2's results.json, "
+            "verifiers' results or traces.",
         ),
     ] = Format.AUTO,
     environment: Annotated[
@@ -72,6 +79,20 @@ def import_(
     success_threshold: Annotated[
         float,
         typer.Option(help="Reward from which such a conversation is a success.", metavar="X"),
+    ] = 1.0,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model that sampled the tokens of verifiers' rollouts: its tokenizer and chat "
+            "template are theirs. Without it they come in as demos.",
+            metavar="NAME",
+        ),
+    ] = None,
+    policy_version: Annotated[
+        int, typer.Option(help="Its optimiser steps at the time.", metavar="N", min=0)
+    ] = 0,
+    temperature: Annotated[
+        float, typer.Option(help="The temperature they were sampled at.", metavar="X")
     ] = 1.0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Import nothing if one line is bad.")
@@ -99,6 +120,7 @@ def import_(
             strict=strict,
             default_reward=default_reward,
             success_threshold=success_threshold,
+            sampled=None if model is None else _sampled_by(model, policy_version, temperature),
         )
     if as_json:
         _write_json(path, report)
@@ -106,6 +128,17 @@ def import_(
         _write(path, report)
     if report.bad_total:
         raise typer.Exit(FINDINGS)
+
+
+def _sampled_by(model: str, version: int, temperature: float) -> SampledBy:
+    """Say who sampled the tokens: needs the model's tokenizer, so the extra train."""
+    from recollect.cli.train import require_training
+    from recollect.store.foreign.sampler import SampledBy
+
+    require_training()
+    from recollect.models.loading import load_chat
+
+    return SampledBy(load_chat(model).fingerprint, version, temperature)
 
 
 @contextmanager

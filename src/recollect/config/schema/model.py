@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from recollect.config.schema.section import Section, Words, conflict
 
+
 class LoraSettings(Section):
     """Low-rank adapters: train a few added weights and keep the model's own as they are."""
 

@@ -119,7 +119,9 @@ def _make(name: str, level: int, settings: dict[str, Any]) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         guess = f"Did you mean {near[0]!r}? " if near else ""
-        raise BadEnvironment(FAMILY, f"has no dataset {name!r}", f"{guess}Known: {', '.join(known)}.")
+        raise BadEnvironment(
+            FAMILY, f"has no dataset {name!r}", f"{guess}Known: {', '.join(known)}."
+        )
     _refuse_unsteady(name)
     where = f"{FAMILY}:{name}"
     fields = registry.DATASETS[name][1].__dataclass_fields__
@@ -155,10 +157,24 @@ def _level_settings(registry: Any, name: str, level: int) -> dict[str, Any]:
 
 # Datasets that go through Python's sets of texts: their questions differ from process to process
 # unless the hashing of texts is the same in all.
-UNSTEADY = frozenset[str]()
+UNSTEADY = frozenset(
+    {
+        "isomorphic_strings",
+        "polynomial_multiplication",
+        "ransom_note",
+        "word_ladder",
+    }
+)
+
+
+# It makes another question when it is asked again, in the same process too.
+_UNREPEATABLE = {"knight_swap"}
 
 
 def _refuse_unsteady(name: str) -> None:
+    if name in _UNREPEATABLE:
+        why = "makes another question when the same one is asked for again"
+        raise BadEnvironment(f"{FAMILY}:{name}", why, "It cannot be trained on reproducibly.")
     if name in UNSTEADY and sys.flags.hash_randomization:
         raise BadEnvironment(
             f"{FAMILY}:{name}",

@@ -1,0 +1,74 @@
+"""`recollect serve`: a policy for agents written elsewhere."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.output import remark, say
+from recollect.cli.store_option import examples
+from recollect.cli.train import require_training
+
+app = typer.Typer(
+    help="Serve a policy to agents written elsewhere.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `policy` a command of its own, though it is the only one."""
+
+
+@app.command(
+    epilog=examples(
+        "recollect serve policy runs/demo-1",
+        "recollect serve policy smol --port 8000 --store served.db",
+        "OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=none python my_agent.py",
+    )
+)
+def policy(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or a model.")],
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 = any free one.", min=0)] = 0,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", "-s", help="Where scored conversations go; RUN/served.db."),
+    ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option("--env", metavar="NAME", help="Environment that they belong to; RUN's own."),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Reward from which a conversation is a success.")
+    ] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sampling.", min=0)] = None,
+) -> None:
+    """Serve a run's newest policy as OpenAI's chat completions, on this machine only.
+
+    Answers carry token ids, and log-probs where asked for. POST {"reward": 1.0} to
+    /v1/trajectories/ID, with the id of an answer, to keep its conversation as a trajectory: the
+    tokens as they were sampled. A run can begin with them: pool.start_from=RUN/served.db. Name
+    the task by metadata={"task": ID} in the first request. Ctrl-C ends.
+    """
+    require_training()
+    from contextlib import ExitStack
+
+    from recollect.serving.http import PolicyServer
+    from recollect.serving.opening import open_service
+    from recollect.store import open_store
+
+    where = store or (Path(run) / "served.db" if Path(run).is_dir() else Path("served.db"))
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_store(where))
+        chance = secrets.randbelow(2**31) if seed is None else seed
+        service, turn_tokens = open_service(run, opened, environment, chance)
+        stack.callback(service.close)
+        server = stack.enter_context(PolicyServer(service, port, turn_tokens, threshold))
+        say(server.url)
+        remark(f"{service.origin.name}, version {service.origin.policy_version}; Ctrl-C ends.")
+        remark(f"Scored conversations go to {where}, run {service.origin.run}.")
+        server.serve_forever()

@@ -1,0 +1,1 @@
+"""The serving room: a policy for agents written elsewhere, whose attempts become trajectories."""

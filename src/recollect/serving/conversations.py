@@ -1,0 +1,149 @@
+"""Conversations that agents lead elsewhere, found again by what was said in them.
+
+An agent sends the whole conversation with every request, as text. Its earlier turns were sampled
+here, so their tokens are known and are never made from the text again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from recollect.envs.base import Message, Opening, Score, Turn
+from recollect.errors import BadRequest, EpisodeOver, InvalidRecord
+from recollect.models.chat import Chat
+from recollect.randomness import stream
+from recollect.rollout.episode import Attempt, Limits, Request
+from recollect.rollout.sampler import Row
+from recollect.serving.asking import Said, talk_key
+from recollect.types import Sampling, Task, TrajectoryId, trajectory_id
+
+
+class Elsewhere:
+    """An episode that somebody else plays and judges: we only keep what the agent read first."""
+
+    def __init__(self, task: Task, opening: Opening) -> None:
+        self.opening = opening
+        self._task = task
+
+    def respond(self, text: str) -> Turn:
+        """Refuse: answers come from elsewhere."""
+        raise EpisodeOver(self._task.id)
+
+    def score(self) -> Score:
+        """Refuse: scores come from elsewhere."""
+        raise EpisodeOver(self._task.id)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+@dataclass(slots=True, eq=False)
+class Talk:
+    """A conversation at the moment of an answer; `fed` is what the model has read of it."""
+
+    attempt: Attempt
+    chat: Chat
+    sampling: Sampling
+    fed: list[int]
+    started: float
+    finished: float = 0.0
+    branches: int = 0
+    key: str = ""
+
+    @property
+    def id(self) -> TrajectoryId:
+        """The id of the trajectory that it becomes when it is scored."""
+        return self.attempt.request.id
+
+    def row(self) -> Row:
+        """Prepare the next turn: everything is read again, because nothing is kept between turns.
+
+        What was sampled so far stays with the row: its numbers go on with those.
+        """
+        row = self.attempt.row
+        new = list(row.pending)
+        row.pending = [*self.fed, *new]
+        self.fed = [*self.fed, *new]
+        return row
+
+    def end_turn(self) -> tuple[str, bool]:
+        """Take over what was sampled: the text, and whether the turn was ended by itself."""
+        sampled = list(self.attempt.row.turn)
+        self.fed = [*self.fed, *sampled[:-1]]
+        text = self.attempt.end_turn()
+        return (text, True) if text is not None else (self.chat.decode(sampled), False)
+
+
+class Conversations:
+    """The newest conversations, by what was said and by the id of their last answer."""
+
+    def __init__(self, chat: Chat, limits: Limits, most: int = 10_000) -> None:
+        self._chat = chat
+        self._limits = limits
+        self._most = most
+        self._by_id: OrderedDict[TrajectoryId, Talk] = OrderedDict()
+        self._by_key: dict[str, list[Talk]] = {}
+
+    def begin(self, request: Request, opening: Opening, sampling: Sampling, now: float) -> Talk:
+        """Begin a conversation. BadRequest where it leaves no room for an answer."""
+        episode = Elsewhere(request.task, opening)
+        try:
+            attempt = Attempt(request, episode, self._chat, self._limits, opening)
+        except InvalidRecord as error:
+            raise BadRequest("messages", error.problem) from error
+        attempt.row.turn_limit = min(attempt.row.turn_limit, sampling.max_tokens)
+        return Talk(attempt, self._chat, sampling, [], now)
+
+    def go_on(
+        self, past: Sequence[Said], news: Sequence[Message], sampling: Sampling, number: int
+    ) -> Talk:
+        """Go on with a conversation whose last turn was sampled here.
+
+        A copy goes on, so that the answer it continues can be continued again, or scored; `number`
+        tells it from all others. Of several conversations in which the same was said, the one
+        least gone on with is taken.
+        """
+        found = self._by_key.get(talk_key(past))
+        if not found:
+            why = "hold a turn of the assistant that was not sampled here, or long ago"
+            raise BadRequest("messages", why)
+        parent = min(found, key=lambda talk: talk.branches)
+        if parent.attempt.stop is not None:
+            raise BadRequest("messages", "go on after a turn that a limit cut short")
+        if replace(sampling, max_tokens=0) != replace(parent.sampling, max_tokens=0):
+            why = "may not change within a conversation: its log-probs are recorded as of one"
+            raise BadRequest("temperature, top_p and top_k", why)
+        parent.branches += 1
+        memo = {id(self._chat): self._chat, id(parent.attempt.episode): parent.attempt.episode}
+        attempt = copy.deepcopy(parent.attempt, memo)
+        old = attempt.request
+        name = trajectory_id(old.run, old.step, old.task.key, number)
+        attempt.request = replace(old, id=name, row=number)
+        chance = stream(old.seed, "tokens", old.step, old.task.key, number)
+        attempt.row.uniforms = chance.random(self._limits.tokens)
+        try:
+            attempt.go_on(news)
+        except InvalidRecord as error:
+            raise BadRequest("messages", error.problem) from error
+        if attempt.stop is not None:
+            raise BadRequest("messages", f"leave no room within {self._limits.tokens:,} tokens")
+        attempt.row.turn_limit = min(attempt.row.turn_limit, sampling.max_tokens)
+        return Talk(attempt, self._chat, parent.sampling, list(parent.fed), parent.started)
+
+    def keep(self, talk: Talk, messages: Sequence[Said]) -> None:
+        """Remember a conversation after an answer, `messages` being all of it."""
+        talk.key = talk_key(messages)
+        self._by_id[talk.id] = talk
+        self._by_key.setdefault(talk.key, []).append(talk)
+        while len(self._by_id) > self._most:
+            _, old = self._by_id.popitem(last=False)
+            self._by_key[old.key].remove(old)
+            if not self._by_key[old.key]:
+                del self._by_key[old.key]
+
+    def get(self, id_: str) -> Talk | None:
+        """Find a conversation by the id of its last answer."""
+        return self._by_id.get(TrajectoryId(id_))

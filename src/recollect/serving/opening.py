@@ -1,0 +1,93 @@
+"""Opening a service: the policy of a run, or a model by name, with the settings that go with it."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from recollect.config.loading import load_config
+from recollect.config.schema.config import Config
+from recollect.envs.base import Environment
+from recollect.envs.registry import load_environment
+from recollect.errors import RunMissing, UnknownTask
+from recollect.models.loading import Policy, load_policy
+from recollect.rollout.episode import Limits
+from recollect.rollout.sampler import Sampler
+from recollect.serving.service import Origin, PolicyService
+from recollect.store.base import Store
+from recollect.train.checkpoint import newest_checkpoint
+from recollect.train.folder import RunFolder
+from recollect.train.parts import policy_from
+from recollect.types import RunId, Task
+
+
+def open_service(
+    name: str, store: Store | None, environment: str | None, seed: int
+) -> tuple[PolicyService, int]:
+    """Open a policy for serving; also gives how long an answer may get where nobody says.
+
+    `environment` names the one whose tasks the agents attempt: its version and its tasks' keys
+    make rows that a run on it can replay. None is the run's own; for a model by name, none.
+    """
+    config, policy, step, version = _policy(name)
+    is_run = RunFolder(Path(name)).config.is_file()
+    world = _environment(config, environment, is_run)
+    label = Path(name).name or name
+    origin = Origin(
+        name=label,
+        run=RunId(f"served-{uuid.uuid4().hex[:12]}"),
+        seed=seed,
+        step=step,
+        policy_version=version,
+        environment=world.name if world else "served",
+        environment_version=world.version if world else "1",
+    )
+    rollout = config.rollout
+    sampler = Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows)
+    tokens = rollout.max_tokens if is_run else sampler.max_positions or rollout.max_tokens
+    limits = Limits(tokens, tokens, 2**31 - 1)
+    find = _Tasks(world).find if world else lambda id_: None
+    service = PolicyService(policy.chat, sampler, limits, origin, store, find)
+    return service, rollout.max_turn_tokens
+
+
+def _policy(name: str) -> tuple[Config, Policy, int, int]:
+    folder = RunFolder(Path(name))
+    if not folder.config.is_file():
+        return load_config(None, []).config, load_policy(name), 0, 0
+    config = folder.load()
+    checkpoint = newest_checkpoint(folder.checkpoints)
+    if checkpoint is None:
+        raise RunMissing(name, "the run has no checkpoint yet")
+    version = int(str(checkpoint.state["policy_version"]))
+    return config, policy_from(config, checkpoint), checkpoint.step, version
+
+
+def _environment(config: Config, name: str | None, is_run: bool) -> Environment | None:
+    if name is not None:
+        return load_environment(name)
+    if is_run:
+        return load_environment(config.environment.name, **config.environment.options)
+    return None
+
+
+class _Tasks:
+    """The tasks of an environment by id, looked up when one is named."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._known: dict[str, Task] | None = None
+
+    def find(self, id_: str) -> Task | None:
+        """Find a task; None where the environment has none of this id."""
+        make = getattr(self._environment, "task", None)
+        if callable(make):
+            try:
+                made: Task = make(id_)
+            except UnknownTask:
+                return None
+            return made
+        if self._known is None:
+            splits = self._environment.splits
+            self._known = {t.id: t for split in splits for t in self._environment.tasks(split)}
+        return self._known.get(id_)
