@@ -84,6 +84,14 @@ def test_a_dry_run_starts_nothing(here: Path) -> None:
     assert sorted(path.name for path in here.iterdir()) == ["small.yaml"]
 
 
+def test_a_dry_run_estimates_the_memory(here: Path) -> None:
+    lines = invoke("train", "one_gpu", "--dry-run").stdout.splitlines()
+    shown = lines[lines.index("memory, estimated") :]
+    assert "3,086 M weights" in shown[1]
+    assert shown[-1].strip().startswith("at most")
+    assert shown[-1].endswith(" GiB")
+
+
 def test_json_is_for_dry_runs(here: Path) -> None:
     result = invoke("train", "demo", "--json")
     assert result.exit_code == 2

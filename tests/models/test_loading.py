@@ -274,6 +274,30 @@ def test_a_folder_with_an_adapter_is_a_model(tmp_path: Path) -> None:
             load_policy(str(tmp_path))
 
 
+@pytest.mark.parametrize("architecture", ["llama-gqa", "gpt2"])
+def test_merged_adapters_give_the_same_answers_without_being_there(
+    tmp_path: Path, architecture: str
+) -> None:
+    policy = load_policy(str(_folder(tmp_path / "base", architecture)), lora=LORA)
+    _train_a_little(policy)
+    before = _logits(policy).detach()
+    policy.merge()
+    assert not policy.has_adapter
+    torch.testing.assert_close(_logits(policy), before, atol=1e-4, rtol=1e-4)
+    policy.save(tmp_path / "merged")
+    again = load_policy(str(tmp_path / "merged"), dtype="stored")
+    torch.testing.assert_close(_logits(again), before, atol=1e-4, rtol=1e-4)
+    again.merge()  # nothing to do
+    assert len(again.trainable()) == len(list(again.model.parameters()))
+
+
+def test_the_files_number_format_can_be_kept(tmp_path: Path) -> None:
+    make_model("llama").to(torch.bfloat16).save_pretrained(tmp_path)
+    make_tokenizer("chatml").save_pretrained(tmp_path)
+    policy = load_policy(str(tmp_path), dtype="stored")
+    assert {p.dtype for _, p in policy.trainable()} == {torch.bfloat16}
+
+
 def test_new_adapters_come_from_the_seed_and_change_nothing_yet() -> None:
     torch.manual_seed(1)
     first = load_policy("tiny", lora=LORA, seed=3)

@@ -47,7 +47,7 @@ def estimate_memory(config: Config) -> Estimate | None:
     if shape is None:
         return None
     model = config.model
-    width = _BYTES.get(model.dtype, 4 if model.device == "cpu" else 2)
+    width = _BYTES.get(model.dtype, 2 if model.device == "cuda" else 4)
     lora = model.lora
     targets = tuple(lora.targets) if lora.targets else None
     trained = shape.adapters(lora.rank, targets) if lora.rank else shape.parameters

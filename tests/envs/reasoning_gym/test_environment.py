@@ -182,6 +182,19 @@ def test_plain_answers_are_the_whole_text() -> None:
     assert opening.messages[1].text == task.query
 
 
+def test_the_last_number_may_be_the_answer() -> None:
+    environment = _load("gcd", answer="number", size=20)
+    task = _first(environment)
+    answer = environment.answer(task)
+    for text, success in (
+        (f"Of 12 and 18 it is {answer}.", True),
+        (f"{answer}, or 1000003?", False),
+        ("No idea.", False),
+    ):
+        assert play(environment, task, Script([text])).score.success is success
+    assert environment.gold(task) == (answer,)  # type: ignore[attr-defined]
+
+
 def test_an_answer_that_the_verifier_cannot_read_is_wrong() -> None:
     environment = _load("prime_factorization", size=20)
     score = play(environment, _first(environment), Script(["<answer>two</answer>"])).score
@@ -210,7 +223,7 @@ def test_gold_is_offered_where_there_is_one(sums: ReasoningGym) -> None:
         ("gcd", {"settings": {"gcd": 3}}, "names with values"),
         ("gcd", {"weights": {"gcd": 0}}, "above 0"),
         ("gcd", {"size": 0}, "at least 1"),
-        ("gcd", {"answer": "loudly"}, "Known: tags, plain"),
+        ("gcd", {"answer": "loudly"}, "Known: tags, plain, number"),
         ("gcd", {"curriculum": 900}, "levels 1 to"),
         ("gsm_symbolic", {"curriculum": 1}, "no curriculum"),
     ],

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Literal
 
 _OPEN, _CLOSE = "<answer>", "</answer>"
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to answer: what the agent is told, and whether the answer stands in tags."""
+    """A way to answer: what the agent is told, and where its answer stands."""
 
     instruction: str
-    in_tags: bool
+    where: Literal["tags", "all", "number"]
 
     def find(self, text: str) -> str | None:
-        """Find the answer in a text: the last one in tags, or all of it; None if there is none."""
-        if not self.in_tags:
+        """Find the answer: the last in tags, the last number, or all of the text; None if none."""
+        if self.where == "all":
             return text.strip() or None
+        if self.where == "number":
+            return next(reversed(_NUMBER.findall(text)), None)
         before, opened, behind = text.rpartition(_OPEN)
         answer, closed, _ = behind.partition(_CLOSE)
         if not opened or not closed:
@@ -27,14 +32,15 @@ class Style:
 
     def write(self, answer: str) -> str:
         """Write an answer as an ideal agent would."""
-        return f"{_OPEN}{answer}{_CLOSE}" if self.in_tags else answer
+        return f"{_OPEN}{answer}{_CLOSE}" if self.where == "tags" else answer
 
 
 STYLES = {
     "tags": Style(
         "Solve the problem. You may think first. Then write the final answer, and nothing else, "
         f"between {_OPEN} and {_CLOSE}.",
-        in_tags=True,
+        where="tags",
     ),
-    "plain": Style("Answer with the result only, without any other words.", in_tags=False),
+    "plain": Style("Answer with the result only, without any other words.", where="all"),
+    "number": Style("Answer in one short sentence that ends with the number.", where="number"),
 }

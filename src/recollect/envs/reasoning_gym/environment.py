@@ -148,7 +148,8 @@ def make_reasoning_gym(
     `curriculum` names levels of the datasets' curricula, 1 the easiest; 0 is a dataset's own
     default. `settings` are a dataset's own, by dataset (`{"gcd": {"max_value": 50}}`). A dataset
     with weight 2 has twice the tasks. `seed` makes other questions of the same kind. `answer` is
-    tags or plain; `system_text` replaces our instruction.
+    tags, plain (all of the text) or number (the last one in it); `system_text` replaces our
+    instruction.
     """
     names = [name for name in argument.split(",") if name]
     if not names:

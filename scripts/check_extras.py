@@ -1,0 +1,75 @@
+"""Install each extra into a fresh environment and use it: python scripts/check_extras.py [EXTRA ...].
+
+Takes minutes and gigabytes where an extra brings torch. Every extra gets an environment of its own,
+so that what it forgets to declare is missed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_TRAIN = ["recollect", "train", "demo", "run.steps=1", "rollout.tasks_per_step=1", "eval.every=0"]
+_IMPORT = "import {0}"
+# What to run with each extra: it must need the extra, and nothing beyond it.
+CHECKS: dict[str, list[list[str]]] = {
+    "": [["recollect", "--version"], ["recollect", "env", "check", "desk:airline", "--tasks", "1"]],
+    "train": [_TRAIN],
+    "parquet": [["python", "-c", _IMPORT.format("pyarrow.parquet")]],
+    "plot": [["python", "-c", _IMPORT.format("matplotlib")]],
+    "reasoning": [["recollect", "env", "check", "reasoning_gym:gcd", "--tasks", "2"]],
+    "train,smol": [["recollect", "model", "fetch", "smol"]],
+    "zstd": [["python", "-c", _IMPORT.format("zstandard")]],
+    "swanlab": [["python", "-c", _IMPORT.format("swanlab")]],
+    "tensorboard": [["python", "-c", _IMPORT.format("tensorboard")]],
+    "trackio": [["python", "-c", _IMPORT.format("trackio")]],
+    "wandb": [["python", "-c", _IMPORT.format("wandb")]],
+}
+
+
+def check(extra: str, folder: Path) -> bool:
+    """Make an environment with one extra and run its commands in an empty folder."""
+    venv.create(folder / "venv", with_pip=True)
+    programs = folder / "venv" / "bin"
+    what = f"{ROOT}[{extra}]" if extra else str(ROOT)
+    commands = [["python", "-m", "pip", "install", "--quiet", what], *CHECKS[extra]]
+    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    for command in commands:
+        program = str(programs / command[0])
+        done = subprocess.run(  # noqa: S603
+            [program, *command[1:]],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            _say(f"{extra or 'core'}: {' '.join(command)} failed\n{done.stdout}{done.stderr}")
+            return False
+    _say(f"{extra or 'core'}: fine")
+    return True
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Check the extras that are named, or all of them."""
+    wanted = sys.argv[1:] or list(CHECKS)
+    passed = True
+    for extra in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            passed = check("" if extra == "core" else extra, Path(folder)) and passed
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

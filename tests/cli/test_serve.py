@@ -1,0 +1,58 @@
+"""`recollect serve policy` in a process of its own, asked by a plain HTTP request."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from pathlib import Path
+
+from recollect.store import open_reader
+from recollect.store.records import Query
+from train.processes import start_cli
+
+from .conftest import assert_refused, invoke
+
+
+def _post(url: str, body: object) -> dict[str, object]:
+    request = urllib.request.Request(url, json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        found: dict[str, object] = json.load(reply)
+    return found
+
+
+def _url(log: Path, seconds: float = 60) -> str:
+    """Wait for the address that it prints first."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if log.exists() and (lines := log.read_text().splitlines()):
+            return next(line for line in lines if line.startswith("http"))
+        time.sleep(0.05)
+    raise AssertionError("nothing is served")
+
+
+def test_it_answers_records_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+    log, store = tmp_path / "log", tmp_path / "served.db"
+    process = start_cli(log, "serve", "policy", "tiny", "--store", store)
+    try:
+        url = _url(log)
+        assert url.startswith("http://127.0.0.1:")
+        question = [{"role": "user", "content": "Hello."}]
+        found = _post(f"{url}/chat/completions", {"messages": question, "max_tokens": 6})
+        _post(f"{url}/trajectories/{found['id']}", {"reward": 1})
+    finally:
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+        process.join(30)
+    assert process.exitcode == 130, log.read_text()
+    with open_reader(store) as reader:
+        (row,) = reader.rows(Query(), None, 10).rows
+    assert row.reward == 1.0
+
+
+def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
+    store = tmp_path / "served.db"
+    result = invoke("serve", "policy", str(tmp_path / "nothing"), "--store", store)
+    assert_refused(result, "cannot be loaded")
