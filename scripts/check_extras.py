@@ -1,4 +1,4 @@
-"""Install each extra into a fresh environment and use it: python scripts/check_extras.py [EXTRA ...].
+"""Install each extra into a fresh environment and use it: scripts/check_extras.py [EXTRA ...].
 
 Takes minutes and gigabytes where an extra brings torch. Every extra gets an environment of its own,
 so that what it forgets to declare is missed.

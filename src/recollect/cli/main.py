@@ -19,8 +19,8 @@ from recollect.cli import plan as planning
 from recollect.cli import train as training
 from recollect.cli.env import app as env_app
 from recollect.cli.failure import failures_reported
-from recollect.cli.notes.app import app as notes_app
 from recollect.cli.model import app as model_app
+from recollect.cli.notes.app import app as notes_app
 from recollect.cli.output import say
 from recollect.cli.pool.app import app as pool_app
 from recollect.cli.replay.app import app as replay_app
