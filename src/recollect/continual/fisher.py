@@ -98,7 +98,7 @@ def save_weights(path: Path, *parts: tuple[str, Weights]) -> None:
 
     save_file(
         {
-            f"{part}:{name}": value.detach().contiguous().cpu()
+            f"{part}:{name}": value.detach().cpu().clone(memory_format=torch.contiguous_format)
             for part, weights in parts
             for name, value in weights.items()
         },

@@ -1,0 +1,84 @@
+"""`recollect continual`, `recollect resume` of such a run, `recollect continual-report`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from train.small import make_model, settings
+
+from .conftest import assert_refused, invoke
+
+HALVES = f"{Path(__file__).parents[1] / 'continual' / 'worlds.py'}:Halves"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("model") / "small")
+
+
+def flags_of(small: Path, root: Path, name: str, *more: str) -> list[str]:
+    own = ["run.steps=1", "eval.every=1", f"run.folder={root}", f"run.name={name}", *more]
+    return [*settings(small, world=HALVES), *own]
+
+
+@pytest.fixture(scope="module")
+def runs(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    config = root / "mine.yaml"
+    config.write_text("continual:\n  score: reward\n")
+    for method in ("sequential", "ewc"):
+        flags = flags_of(small, root, method, f"continual.method={method}",
+                         "continual.ewc.fisher_rows=2")  # fmt: skip
+        result = invoke("continual", config, *flags, "--no-use_progress_bar", "--log_interval", 1)
+        assert result.exit_code == 0, result.output
+        assert "[Task 1] Step   1/1 | loss: " in result.stdout
+        assert "=== Transfer Metrics after Task 1 ===" in result.stdout
+    return root
+
+
+def test_what_is_in_the_folder(runs: Path) -> None:
+    folder = runs / "sequential"
+    assert {path.name for path in folder.iterdir()} >= {
+        "continual.yaml", "stages", "examinations", "metrics.json", "matrix.png", "curves.png",
+    }  # fmt: skip
+    assert json.loads((folder / "metrics.json").read_text())["method"] == "sequential"
+
+
+def test_resume_goes_on_with_the_whole(runs: Path) -> None:
+    result = invoke("resume", runs / "sequential")
+    assert result.exit_code == 0, result.output
+    assert "Training Complete!" in result.stdout
+    refused = invoke("resume", runs / "sequential" / "stages" / "00-early")
+    assert_refused(refused, "is a stage of a continual run", "recollect resume")
+
+
+def test_methods_beside_each_other(runs: Path, tmp_path: Path) -> None:
+    folders = [runs / "sequential", runs / "ewc"]
+    result = invoke("continual-report", *folders, "--out", tmp_path / "report")
+    assert result.exit_code == 0, result.output
+    assert "forgetting" in result.stdout
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "ewc" in page
+    assert (tmp_path / "report" / "forgetting.png").is_file()
+    found = json.loads(invoke("continual-report", *folders, "--json").stdout)
+    assert set(found["methods"]) == {"sequential", "ewc"}
+    entry = found["methods"]["ewc"]["measures"]["forgetting"]
+    assert entry["minus_sequential"]["mean"] is not None
+    assert found["methods"]["ewc"]["measures"]["intransigence"]["mean"] is None
+    assert_refused(invoke("continual-report", folders[0], folders[0]), "the same seed")
+
+
+def test_dry_run_and_bad_input(small: Path, tmp_path: Path) -> None:
+    shown = invoke("continual", "domains", "--dry-run")
+    assert shown.exit_code == 0
+    assert "task_order" in shown.stdout
+    flags = flags_of(small, tmp_path, "x", "continual.task_order=[north]")
+    config = tmp_path / "mine.yaml"
+    config.write_text("continual:\n  score: reward\n")
+    assert_refused(invoke("continual", config, *flags), "no domain 'north'")
+    assert_refused(invoke("continual-report", tmp_path), "no continual run")
+    wrong = invoke("continual", "domains", "continual.method=magic", "--dry-run")
+    assert_refused(wrong, "continual.method")
