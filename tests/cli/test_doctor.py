@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from doctor.runs import Clinic
+from recollect.errors import NotTried, PromiseBroken
 from recollect.proof import promises
-from recollect.proof.promises import NotTried, Promise
+from recollect.proof.promises import Promise
 from train.small import make_model
 
 from .conftest import assert_refused, invoke
@@ -97,8 +98,6 @@ def test_promises_that_hold(tmp_path: Path) -> None:
 
 
 def test_a_promise_that_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from recollect.errors import PromiseBroken
-
     def broken(folder: Path) -> str:
         raise PromiseBroken("of 9 rows 2 are lost")
 

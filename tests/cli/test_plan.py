@@ -49,7 +49,7 @@ def test_the_same_as_json(model: Path, here: Path) -> None:
     assert (found["evaluations"], found["checkpoints"]) == (21, 20)
     parts = ("steps_seconds", "evaluation_seconds", "checkpoint_seconds")
     assert found["seconds"] == pytest.approx(sum(found[part] for part in parts))
-    if found["uses"] > 1:
+    if found["updates"]:
         assert found["flags"][0] == "replay.modes=[buffer]"
 
 

@@ -41,7 +41,7 @@ def test_the_bound(tmp_path: Path) -> None:
     # From 1 to 2 uses: 3/8 of the time; to 3: 1/8; to 4: 1/16; to 5: 3/80, less than 5 %.
     assert found.uses == 4
     assert found.speedup == pytest.approx(1 / (0.75 / 4 + 0.25))
-    assert (found.updates, found.ratio) == (3, 4.0)
+    assert (found.updates, found.rows, found.ratio) == (3, 64, 4.0)
 
 
 def test_the_bound_is_what_counting_gives() -> None:
@@ -64,13 +64,15 @@ def test_the_recommendation(share: float, limit: int | None, uses: int) -> None:
 
 
 def test_rows_without_signal_are_not_trained(tmp_path: Path) -> None:
-    """With half of the rows dead, four uses of each trained row are half as many updates."""
+    """With half of the rows dead, four uses of each trained row are half as many stored rows."""
     from dataclasses import replace
 
     found = forecast(config_of(), replace(MEASURED, trained=32.0), tmp_path)
-    assert (found.uses, found.updates, found.ratio) == (4, 2, 2.5)
+    assert (found.uses, found.updates, found.rows, found.ratio) == (4, 2, 48, 2.0)
+    assert found.speedup == pytest.approx(1 / (0.75 / 4 + 0.25))
     nothing = forecast(config_of(), replace(MEASURED, trained=0.0), tmp_path)
     assert nothing.bound is None
+    assert (nothing.updates, nothing.speedup) == (0, 1.0)
     assert "no row carried signal" in nothing.problems[0]
 
 

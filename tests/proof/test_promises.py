@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.errors import PromiseBroken, StoreFull
+from recollect.errors import NotTried, PromiseBroken, StoreFull
 from recollect.proof import drawing, estimators, filling, flips, promises, resuming
 from recollect.proof.life import make_life
-from recollect.proof.promises import PROMISES, NotTried, Promise, prove
+from recollect.proof.promises import PROMISES, Promise, prove
 from recollect.store.sqlite import SqliteReader, SqliteStore
 
 
@@ -107,10 +107,18 @@ def test_a_gradient_that_is_not_the_documented_one(monkeypatch: pytest.MonkeyPat
 def test_a_run_that_comes_back_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(1)
     monkeypatch.setattr(resuming, "_to_the_end", lambda arguments: None)
-    monkeypatch.setattr(resuming, "_kill", lambda arguments, metrics, lines: None)
+    monkeypatch.setattr(resuming, "_kill", lambda arguments, metrics, lines: True)
     monkeypatch.setattr(resuming, "trace", lambda run: {"weights": chance.random()})
     with pytest.raises(PromiseBroken, match="the run's weights differs"):
         resuming.resume_exactly(tmp_path)
+
+
+def test_a_run_that_is_never_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "_to_the_end", lambda arguments: None)
+    monkeypatch.setattr(resuming, "_kill", lambda arguments, metrics, lines: False)
+    (verdict,) = prove(tmp_path, [trial("resume")])
+    assert verdict.holds is None
+    assert "ended before it could be killed, 3 times" in verdict.evidence
 
 
 def test_a_command_that_fails_or_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.failure import FINDINGS
-from recollect.cli.output import Column, decimal, remark, say, waiting, write_json, write_table
+from recollect.cli.output import Column, decimal, remark, say, write_json, write_table
 from recollect.cli.store_option import EXITS_WITH_FINDINGS, JsonOption, examples
 
 if TYPE_CHECKING:
@@ -152,13 +152,12 @@ def _prove(folder: Path, as_json: bool) -> None:
     from recollect.proof.promises import prove
 
     verdicts: list[Verdict] = []
-    with waiting("Trying the promises"):
-        for verdict in prove(folder):
-            verdicts.append(verdict)
-            if not as_json:
-                words = {True: "holds", False: "BROKEN", None: "not tried"}
-                say(f"{words[verdict.holds]:<9}  {verdict.promise}")
-                say(f"           {verdict.evidence} ({verdict.seconds:.1f} s)")
+    words = {True: "holds", False: "BROKEN", None: "not tried"}
+    for verdict in prove(folder):  # without a bar, whose thread would be forked with the writers
+        verdicts.append(verdict)
+        if not as_json:
+            say(f"{words[verdict.holds]:<9}  {verdict.promise}")
+            say(f"           {verdict.evidence} ({verdict.seconds:.1f} s)")
     if as_json:
         write_json([document(verdict) for verdict in verdicts])
     if any(verdict.holds is False for verdict in verdicts):

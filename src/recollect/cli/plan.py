@@ -62,9 +62,10 @@ def plan(
 
 def _flags(found: Forecast) -> list[str]:
     """Spell the settings that give the recommended replay ratio."""
-    if found.uses == 1:
+    if not found.updates:
         return []
-    return ["replay.modes=[buffer]", f"replay.buffer_updates={found.updates}"]
+    amounts = [f"replay.buffer_updates={found.updates}", f"replay.buffer_rows={found.rows}"]
+    return ["replay.modes=[buffer]", *amounts]
 
 
 def _show(found: Forecast, name: str) -> None:
@@ -81,7 +82,7 @@ def _replay_lines(found: Forecast) -> list[tuple[str, str]]:
     shares = f"{generation:.0f} % generation, {training:.0f} % training, {rest:.0f} % the rest"
     bound = "not known" if found.bound is None else f"at most {found.bound:.2f} times the speed"
     advice = "no replay for the sake of time: a second use of each row would save less than 5 %"
-    if found.uses > 1:
+    if found.updates:
         advice = f"replay ratio {found.ratio:.2f}, at most {found.speedup:.2f} times the speed: "
         advice += " ".join(_flags(found))
     assumed = "if stored rows teach as much as fresh ones"

@@ -37,7 +37,7 @@ class Forecast:
     """What a configuration will take here. Seconds and bytes; None is not known.
 
     `share` is g, `bound` 1 / (1 - g). `uses` is the k that is recommended, 1 for no replay;
-    `updates` the buffer updates a step that give it and `ratio` the replay ratio (trained over
+    `updates` of `rows` stored rows a step give it, and `ratio` is the replay ratio (trained over
     generated rows) that follows; `speedup` what that gives at most. `steps_seconds` counts replay
     as it is configured, from the first step on.
     """
@@ -47,6 +47,7 @@ class Forecast:
     bound: float | None
     uses: int
     updates: int
+    rows: int
     ratio: float
     speedup: float
     steps: int
@@ -70,10 +71,12 @@ class Forecast:
 def forecast(config: Config, measured: Measured, folder: Path) -> Forecast:
     """Foresee a run from a few of its steps; `folder` is where it would be."""
     share = measured.collect / measured.step if measured.step else 0.0
-    uses = recommended_uses(share, config.pool.max_uses)
     signal = measured.trained / measured.generated if measured.generated else 0.0
-    parts = config.train.minibatches
-    updates = max(1, round(parts * signal * (uses - 1))) if uses > 1 else 0
+    uses = recommended_uses(share, config.pool.max_uses) if signal else 1
+    stored = int((uses - 1) * measured.trained)  # rows a step, beside those with signal
+    updates = max(1, round(stored * config.train.minibatches / config.rows_per_step))
+    updates, rows = (updates, max(1, stored // updates)) if stored else (0, 0)
+    ratio = signal + updates * rows / measured.generated if measured.generated else 0.0
     asked = asked_of(config)
     extra = asked.drawn if config.replay.modes else 0.0
     each = measured.update / measured.trained if measured.trained else 0.0
@@ -89,8 +92,9 @@ def forecast(config: Config, measured: Measured, folder: Path) -> Forecast:
         bound=1 / (1 - share) if share < 1 and measured.trained else None,
         uses=uses,
         updates=updates,
-        ratio=signal + updates / parts,
-        speedup=1 / (share / uses + 1 - share),
+        rows=rows,
+        ratio=ratio,
+        speedup=1 / (share * signal / ratio + 1 - share) if ratio else 1.0,
         steps=config.run.steps,
         evaluations=evaluations,
         checkpoints=checkpoints,

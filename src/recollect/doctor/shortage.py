@@ -16,6 +16,8 @@ from recollect.config.schema.config import Config
 from recollect.doctor.finding import Change, Evidence, Finding, change
 from recollect.doctor.history import History, of_steps, total, values
 from recollect.doctor.snapshot import KeptOut, Snapshot
+from recollect.replay.settings import replay_policy
+from recollect.store.records import Provenance
 from recollect.telemetry.reading import StepLine
 
 _LOW = 1.5  # replay ratio below which seed 003 speaks of trouble
@@ -51,12 +53,12 @@ class Asked:
 
 def asked_of(config: Config) -> Asked:
     """Read from a configuration how much it wants replayed."""
-    replay, rows = config.replay, config.rows_per_step
-    mixes = "mix" in replay.modes and replay.participation == "train"
-    share = replay.mix_ratio * replay.mix_rows / config.rollout.rows_per_task if mixes else 0.0
-    each = replay.buffer_rows or rows // config.train.minibatches
-    buffered = replay.buffer_updates * each if "buffer" in replay.modes else 0
-    return Asked(rows * (1 - share), rows * share, float(buffered))
+    amounts, rows = replay_policy(config, Provenance("", "", "")).amounts, config.rows_per_step
+    trains = config.replay.participation == "train"
+    share = amounts.mix_ratio * amounts.mix_rows / config.rollout.rows_per_task if trains else 0.0
+    return Asked(
+        rows * (1 - share), rows * share, float(amounts.buffer_updates * amounts.buffer_rows)
+    )
 
 
 def replay_findings(history: History) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from recollect.errors.environment import (
     UnknownEnvironment,
     UnknownTask,
 )
-from recollect.errors.proving import PromiseBroken
+from recollect.errors.proving import NotTried, PromiseBroken
 from recollect.errors.running import (
     BadComparison,
     BadContinual,
@@ -102,6 +102,7 @@ __all__ = [
     "MissingExtra",
     "ModelMissing",
     "NotAStore",
+    "NotTried",
     "NotesFromEvaluation",
     "NothingToStartFrom",
     "PromiseBroken",

@@ -1,4 +1,4 @@
-"""What a proof may find."""
+"""How a proof may end without one."""
 
 from __future__ import annotations
 
@@ -14,3 +14,7 @@ class PromiseBroken(RecollectError):
             "Do not trust this disk or installation with runs you need. Please report it, with "
             "what `recollect doctor` prints.",
         )
+
+
+class NotTried(RecollectError):
+    """A trial cannot be made here; `what` says why. Nothing is known of the promise then."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import tempfile
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from recollect.errors import PromiseBroken, RecollectError
+from recollect.errors import NotTried, PromiseBroken, RecollectError
 from recollect.proof.drawing import enumerate_draws
 from recollect.proof.filling import stop_at_limit
 from recollect.proof.flips import flip_anywhere, flip_frames, make_frames, whole_store
@@ -24,10 +25,6 @@ from recollect.proof.life import make_life
 from recollect.store.sqlite.journal import choose_journal
 
 _KILLS, _FLIPS, _FLIPS_ANYWHERE, _PAGES = 25, 400, 60, range(0, 40, 8)
-
-
-class NotTried(Exception):
-    """A trial cannot be made here; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +64,13 @@ def prove(folder: Path, promises: Sequence[Promise] | None = None) -> Iterator[V
 
 
 def _tried(promise: Promise, folder: Path) -> Verdict:
-    started, holds = time.perf_counter(), True
+    started = time.perf_counter()
+    holds: bool | None = True
     try:
         evidence = promise.trial(folder)
-    except NotTried as why:
-        return Verdict(promise.name, promise.words, None, str(why), time.perf_counter() - started)
     except RecollectError as error:
-        # A failure that has a name is no proof either: whatever was promised did not happen.
-        holds, evidence = False, error.what
+        # A failure by any name is no proof: whatever was promised did not happen.
+        holds, evidence = None if isinstance(error, NotTried) else False, error.what
     return Verdict(promise.name, promise.words, holds, evidence, time.perf_counter() - started)
 
 
@@ -128,6 +124,8 @@ def _gradients(folder: Path) -> str:
 
 def _resume(folder: Path) -> str:
     _needs_torch()
+    if not hasattr(signal, "SIGKILL"):
+        raise NotTried("this system has no kill -9")
     from recollect.proof.resuming import resume_exactly
 
     return resume_exactly(folder)

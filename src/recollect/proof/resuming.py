@@ -11,9 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from recollect.errors import PromiseBroken
+from recollect.errors import NotTried, PromiseBroken
 from recollect.proof.traces import trace
+from recollect.train.checkpoint import last_saved_step
 
+_ATTEMPTS = 3
 _SECONDS = 600.0  # for one run of a few seconds, on a machine that is busy
 # Seconds of training: the built-in model on two tasks a step, with every use of the pool.
 SETTINGS = (
@@ -42,16 +44,29 @@ def resume_exactly(folder: Path, settings: Sequence[str] = SETTINGS, lines: int 
 
     PromiseBroken where anything that can be repeated differs: metrics, rows, draws, uses, weights.
     """
-    whole, killed = folder / "whole", folder / "killed"
+    whole = folder / "whole"
     _to_the_end(["train", *_command(whole, settings)])
-    _kill([*_command(killed, settings)], killed / "run" / "metrics.jsonl", lines)
+    killed = _killed_run(folder, settings, lines)
+    saved = last_saved_step(killed / "run" / "checkpoints")
     _to_the_end(["resume", str(killed / "run")])
     meant, found = trace(whole / "run"), trace(killed / "run")
     for part, wanted in meant.items():
         if found[part] != wanted:
             raise PromiseBroken(f"after kill -9 and resume the run's {part} differs")
     rows, steps = len(meant["store"]["rows"]), len(meant["metrics"])
-    return f"killed after step {lines}, resumed: {steps} steps, {rows} rows and all weights equal"
+    return (
+        f"killed after step {lines}, resumed from step {saved}: {steps} steps, {rows} rows and all "
+        "weights equal"
+    )
+
+
+def _killed_run(folder: Path, settings: Sequence[str], lines: int) -> Path:
+    """Kill a run after so many lines of metrics; a run that ends before we look is tried again."""
+    for attempt in range(_ATTEMPTS):
+        root = folder / f"killed-{attempt}"
+        if _kill(_command(root, settings), root / "run" / "metrics.jsonl", lines):
+            return root
+    raise NotTried(f"the run ended before it could be killed, {_ATTEMPTS} times")
 
 
 def _command(root: Path, settings: Sequence[str]) -> list[str]:
@@ -82,8 +97,8 @@ def _to_the_end(arguments: Sequence[str]) -> None:
         raise PromiseBroken(f"`{shlex.join(arguments[:2])}` failed: {said[-300:].strip()}")
 
 
-def _kill(arguments: Sequence[str], metrics: Path, lines: int) -> None:
-    """Start a run and kill it once it has written so many lines of metrics."""
+def _kill(arguments: Sequence[str], metrics: Path, lines: int) -> bool:
+    """Start a run and kill it once it has written so many lines; False if it ended by itself."""
     process = _start(["train", *arguments])
     deadline = time.monotonic() + _SECONDS
     try:
@@ -96,3 +111,4 @@ def _kill(arguments: Sequence[str], metrics: Path, lines: int) -> None:
         said, _ = process.communicate()
     if process.returncode not in (-signal.SIGKILL, 0):
         raise PromiseBroken(f"`recollect train` failed: {said[-300:].strip()}")
+    return process.returncode != 0
