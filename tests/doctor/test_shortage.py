@@ -21,6 +21,8 @@ def test_by_hand() -> None:
     assert asked("replay.modes=[buffer]") == (64, 0, 128, 3)
     assert asked("replay.modes=[buffer]", "train.minibatches=4") == (64, 0, 32, 1.5)
     assert asked("replay.modes=[buffer]", "replay.buffer_rows=5") == (64, 0, 10, 74 / 64)
+    # A share of a half: one stored row for every two that are generated.
+    assert asked("replay.modes=[buffer]", "replay.buffer_share=0.5") == (64, 0, 32, 1.5)
     # Half of the tasks have one stored row, which stands in for a fresh one.
     assert asked("replay.modes=[mix]") == pytest.approx((60, 4, 0, 64 / 60))
     assert asked("replay.modes=[mix]", "replay.participation=baseline") == (64, 0, 0, 1)

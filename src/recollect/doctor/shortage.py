@@ -56,9 +56,10 @@ def asked_of(config: Config) -> Asked:
     amounts, rows = replay_policy(config, Provenance("", "", "")).amounts, config.rows_per_step
     trains = config.replay.participation == "train"
     share = amounts.mix_ratio * amounts.mix_rows / config.rollout.rows_per_task if trains else 0.0
-    return Asked(
-        rows * (1 - share), rows * share, float(amounts.buffer_updates * amounts.buffer_rows)
-    )
+    buffered = float(amounts.buffer_updates * amounts.buffer_rows)
+    if amounts.buffer_updates and amounts.buffer_share is not None:
+        buffered = amounts.buffer_share * amounts.step_rows
+    return Asked(rows * (1 - share), rows * share, buffered)
 
 
 def replay_findings(history: History) -> Iterator[Finding]:
@@ -265,6 +266,17 @@ def _asked_little(history: History, asked: Asked, since: list[StepLine]) -> Find
     config = history.config
     each = asked.buffered / config.replay.buffer_updates
     updates = math.ceil((_LOW - 1) * asked.generated / each)
+    more = change(
+        config,
+        "replay.buffer_updates",
+        updates,
+        f"{updates} updates of {each:.0f} rows beside {asked.generated:.0f} fresh ones",
+    )
+    if config.replay.buffer_share is not None:
+        more = change(config, "replay.buffer_share", _LOW - 1, "stored rows for each fresh one")
+    elif config.replay.buffer_place == "among":
+        rows = math.ceil((_LOW - 1) * asked.generated / config.train.minibatches)
+        more = change(config, "replay.buffer_rows", rows, "stored rows in each update")
     return Finding(
         "replay",
         "little_is_asked_for",
@@ -274,14 +286,7 @@ def _asked_little(history: History, asked: Asked, since: list[StepLine]) -> Find
             of_steps("rows trained / generated since replay began", _ratio(since), since),
             of_steps("stored rows asked for a step", asked.drawn, since),
         ),
-        (
-            change(
-                config,
-                "replay.buffer_updates",
-                updates,
-                f"{updates} updates of {each:.0f} rows beside {asked.generated:.0f} fresh ones",
-            ),
-        ),
+        (more,),
     )
 
 

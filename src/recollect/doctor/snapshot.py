@@ -115,7 +115,9 @@ def _useful(pool: Pool, config: Config) -> NDArray[np.bool_]:
     if {"mix", "repair"} & set(config.replay.modes):
         found |= pool.facts["success"]
     if "buffer" in config.replay.modes:
-        found |= np.nan_to_num(pool.advantage) != 0.0
+        # With a critic a row's advantage is found out anew when it trains.
+        anew = config.algo.advantage == "gae"
+        found |= True if anew else np.nan_to_num(pool.advantage) != 0.0
     return found
 
 
