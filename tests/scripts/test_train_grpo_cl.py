@@ -85,12 +85,6 @@ def test_what_cannot_be_had_is_refused(
     assert word in capsys.readouterr().err
 
 
-def test_other_ranks_leave_the_work_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert main(["--log_dir", "/nowhere/at/all"]) == 0
-
-
 @pytest.mark.parametrize(
     "script", sorted((ROOT / "scripts").glob("run_*.sh")), ids=lambda p: p.name
 )

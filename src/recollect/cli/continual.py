@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recollect.continual.journey import Journey
     from recollect.continual.schedule import Stage
     from recollect.telemetry.events import Sink
+    from recollect.train.ranks import Ranks
 
 EPILOG = examples(
     "recollect continual domains",
@@ -68,12 +69,18 @@ def continual(
         return
     require_training()
     from recollect.continual.runner import create_journey
+    from recollect.engines.launch import together
 
-    journey = create_journey(new_folder(loaded), loaded.config)
-    run_journey(journey, progress, verbose, log_interval)
+    def work(ranks: Ranks) -> None:
+        journey = create_journey(new_folder(loaded), loaded.config)
+        run_journey(journey, ranks, progress, verbose, log_interval)
+
+    together(work)
 
 
-def run_journey(journey: Journey, progress: bool, verbose: bool, log_interval: int) -> None:
+def run_journey(
+    journey: Journey, ranks: Ranks, progress: bool, verbose: bool, log_interval: int
+) -> None:
     """Carry out what is left of a continual run, and show it."""
     from recollect.continual.plots import draw_journey
     from recollect.continual.runner import travel
@@ -86,7 +93,8 @@ def run_journey(journey: Journey, progress: bool, verbose: bool, log_interval: i
     style = Style(progress and journey.config.telemetry.progress, log_interval, verbose)
     screen = Screen(sys.stdout, style, trackers=trackers)
     try:
-        number = travel(journey, screen, draw_journey if _can_draw() else lambda finished: None)
+        picture = draw_journey if _can_draw() else lambda finished: None
+        number = travel(journey, screen, picture, ranks)
     except StoppedAtOnce as stop:
         number = stop.signal
     if number is not None:

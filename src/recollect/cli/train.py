@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recollect.config.schema.config import Config
     from recollect.telemetry.events import Sink
     from recollect.train.folder import RunFolder
+    from recollect.train.ranks import Ranks
     from recollect.train.session import Session
 
 TRAIN_EPILOG = examples(
@@ -82,6 +83,7 @@ def train(
 
     The run keeps its configuration, store, metrics and checkpoints in one folder. Ctrl-C once
     finishes the step and saves; twice stops at once, and nothing committed is lost.
+    Under torchrun several processes share the work.
     Exit codes: 0 finished, 2 error, 3 diverged, 130 or 143 interrupted.
     """
     from recollect.config.loading import load_config
@@ -95,10 +97,14 @@ def train(
         show_settings(loaded, as_json)
         return
     require_training()
+    from recollect.engines.launch import together
     from recollect.train.folder import create_run
 
-    folder = create_run(new_folder(loaded), loaded.config)
-    _run(folder, progress, verbose, log_interval)
+    def work(ranks: Ranks) -> None:
+        folder = create_run(new_folder(loaded), loaded.config)
+        _run(folder, ranks, progress, verbose, log_interval)
+
+    together(work)
 
 
 def resume(
@@ -116,20 +122,26 @@ def resume(
     same result bit for bit on a CPU.
     """
     require_training()
+    from recollect.engines.launch import together
     from recollect.train.folder import RunFolder
 
-    if run is not None and (run / "continual.yaml").is_file():
-        _resume_journey(run, progress, verbose, log_interval)
-        return
-    folder = RunFolder(run) if run is not None else _newest_unfinished(runs)
-    _run(folder, progress, verbose, log_interval)
+    def work(ranks: Ranks) -> None:
+        if run is not None and (run / "continual.yaml").is_file():
+            _resume_journey(run, ranks, progress, verbose, log_interval)
+            return
+        folder = RunFolder(run) if run is not None else _newest_unfinished(runs)
+        _run(folder, ranks, progress, verbose, log_interval)
+
+    together(work)
 
 
-def _resume_journey(path: Path, progress: bool, verbose: bool, log_interval: int | None) -> None:
+def _resume_journey(
+    path: Path, ranks: Ranks, progress: bool, verbose: bool, log_interval: int | None
+) -> None:
     from recollect.cli.continual import run_journey
     from recollect.continual.runner import open_journey
 
-    run_journey(open_journey(path), progress, verbose, log_interval or 10)
+    run_journey(open_journey(path), ranks, progress, verbose, log_interval or 10)
 
 
 def require_training() -> None:
@@ -142,7 +154,9 @@ def require_training() -> None:
         raise MissingExtra("Training or evaluating a model", "train")
 
 
-def _run(folder: RunFolder, progress: bool, verbose: bool, log_interval: int | None) -> None:
+def _run(
+    folder: RunFolder, ranks: Ranks, progress: bool, verbose: bool, log_interval: int | None
+) -> None:
     from recollect.errors import BadContinual
     from recollect.telemetry import events
     from recollect.train.interrupts import StoppedAtOnce
@@ -156,7 +170,7 @@ def _run(folder: RunFolder, progress: bool, verbose: bool, log_interval: int | N
         raise BadContinual(what, f"Go on with: recollect resume {shlex.quote(str(journey))}")
     config = folder.load()
     sinks = _sinks(folder.path, config, progress, verbose, log_interval)
-    with open_session(folder, sinks) as session:
+    with open_session(folder, sinks, ranks=ranks) as session:
         steps = config.run.steps
         title = f"{config.model.name} on {config.environment.name}"
         settings = config.model_dump(mode="json")

@@ -33,6 +33,7 @@ from recollect.telemetry import events
 from recollect.telemetry.events import Sink
 from recollect.train.folder import absolute_model, create_run
 from recollect.train.loop import train
+from recollect.train.ranks import ALONE, Ranks
 from recollect.train.session import open_session
 
 
@@ -100,10 +101,11 @@ def travel(
     journey: Journey,
     listener: Listener,
     picture: Callable[[Journey], object] = lambda journey: None,
+    ranks: Ranks = ALONE,
 ) -> int | None:
     """Train and examine what is not done yet; gives the signal that stopped it, if any.
 
-    `picture` is given the finished run, to draw it.
+    `picture` is given the finished run, to draw it. `ranks` are the processes that train.
     """
     config = journey.config
     environment = load_environment(config.environment.name, **config.environment.options)
@@ -114,7 +116,7 @@ def travel(
     for stage in journey.stages:
         if stage.kind == "stage":
             method.begin(stage.number)
-        signal = _train(journey, stage, method, listener)
+        signal = _train(journey, stage, method, listener, ranks)
         if signal is not None:
             return signal
         name = str(journey.checkpoint(stage))
@@ -128,7 +130,9 @@ def travel(
     return None
 
 
-def _train(journey: Journey, stage: Stage, method: Sequential, listener: Listener) -> int | None:
+def _train(
+    journey: Journey, stage: Stage, method: Sequential, listener: Listener, ranks: Ranks
+) -> int | None:
     """Train a stage to its end, from wherever it stands."""
     folder = journey.run(stage)
     if journey.is_trained(stage):
@@ -141,7 +145,7 @@ def _train(journey: Journey, stage: Stage, method: Sequential, listener: Listene
     teacher = Imitation() if imitates(journey.config) else None
     helper = method.companion(stage.number) if stage.kind == "stage" else None
     companion = together([teacher, helper])
-    with open_session(folder, listener.sinks(stage), companion) as session:
+    with open_session(folder, listener.sinks(stage), companion, ranks) as session:
         own = [t for t in session.schedule.by_key.values() if t.domain in stage.domains]
         listener.stage_started(stage, len(own))
         session.sink.emit(

@@ -163,3 +163,24 @@ class BadRequest(RecollectError):
         super().__init__(f"{member}: {why}.")
         self.member = member
         self.status = status
+
+
+class RankLost(RecollectError):
+    """A process of a run that several work on is gone."""
+
+    def __init__(self, rank: int, whom: str, why: str) -> None:
+        super().__init__(
+            f"Rank {rank} has lost {whom}: {why}",
+            "Nothing committed is lost. Go on with: recollect resume RUN, with as many processes "
+            "as you like.",
+        )
+
+
+class RankFailed(RecollectError):
+    """A process of a run that several work on could not do its part."""
+
+    def __init__(self, rank: int, why: str) -> None:
+        super().__init__(
+            f"Rank {rank} has failed: {why}",
+            "Repair the cause, then go on with: recollect resume RUN",
+        )

@@ -6,7 +6,6 @@ All of its flags are understood, in both spellings; what they mean here is in do
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,9 @@ from recollect.cli.continual import run_journey
 from recollect.cli.failure import failures_reported
 from recollect.cli.output import remark, say
 from recollect.cli.train import require_training
+from recollect.engines.launch import together
 from recollect.scripts.flags import parser, settings_of
+from recollect.train.ranks import Ranks
 
 _CONFIG = "continual.yaml"
 
@@ -25,30 +26,27 @@ _CONFIG = "continual.yaml"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives its exit code."""
     flags = parser().parse_args(arguments)
-    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    if rank:
-        return 0  # one process does the work; the batch is as large as all of them would make it
     try:
         with failures_reported():
-            _run(flags, world_size)
+            require_training()
+            together(lambda ranks: _run(flags, ranks))
     except typer.Exit as end:
         return end.exit_code
     return 0
 
 
-def _run(flags: argparse.Namespace, world_size: int) -> None:
+def _run(flags: argparse.Namespace, ranks: Ranks) -> None:
     _check(flags)
-    _remark(flags, world_size)
-    require_training()
+    _remark(flags)
     from recollect.config.loading import load_config
     from recollect.continual.runner import create_journey, open_journey
 
     if flags.resume_from is not None:
         journey = open_journey(_folder_of(flags.resume_from))
     else:
-        loaded = load_config("domains", settings_of(flags, world_size))
+        loaded = load_config("domains", settings_of(flags, ranks.size))
         journey = create_journey(flags.log_dir, loaded.config)
-    run_journey(journey, flags.use_progress_bar, flags.verbose, flags.log_interval)
+    run_journey(journey, ranks, flags.use_progress_bar, flags.verbose, flags.log_interval)
     if flags.save_trajectory_logs:
         _write_logs(journey.path, flags.trajectory_log_interval)
     say("Training completed successfully!")
@@ -71,10 +69,8 @@ def _check(flags: argparse.Namespace) -> None:
         )
 
 
-def _remark(flags: argparse.Namespace, world_size: int) -> None:
+def _remark(flags: argparse.Namespace) -> None:
     """Say which flags cannot do here what their names promise."""
-    if world_size > 1:
-        remark(f"{world_size} processes were started; this one does the work of all of them")
     if flags.environment.startswith("desk") and (flags.user_model or flags.use_local_user_model):
         remark("users of the desk are scripted: --user_model and its kin change nothing")
     if flags.verbose and flags.use_flash_attention:

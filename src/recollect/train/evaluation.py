@@ -14,7 +14,7 @@ from recollect.errors import BadEnvironment
 from recollect.notes.allocation import RolloutMode, guided_rows
 from recollect.notes.inject import Guidance
 from recollect.rollout.calls import CallFailed, GuardedCalls
-from recollect.rollout.collector import Collected, Collector
+from recollect.rollout.collector import Collected, Generator
 from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
 from recollect.telemetry.scores import Score
@@ -58,7 +58,7 @@ class Evaluator:
     def __init__(
         self,
         environment: Environment,
-        collector: Collector,
+        collector: Generator,
         *,
         split: str,
         tasks: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -25,11 +26,18 @@ class Interrupts:
     """Notices SIGINT, SIGTERM and SIGHUP while it is entered; a second one interrupts at once.
 
     A signal that the process was told to ignore (nohup, a background job) stays ignored.
+    `elsewhere` names the signal that another process of the run was sent, if any.
     """
 
-    def __init__(self) -> None:
-        self.signal: int | None = None
+    def __init__(self, elsewhere: Callable[[], int | None] = lambda: None) -> None:
+        self._noticed: int | None = None
+        self._elsewhere = elsewhere
         self._before: dict[int, Any] = {}
+
+    @property
+    def signal(self) -> int | None:
+        """The first signal that came, if any."""
+        return self._elsewhere() if self._noticed is None else self._noticed
 
     def __enter__(self) -> Interrupts:
         # Only the main thread may set handlers; elsewhere the caller has its own.
@@ -50,6 +58,6 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _notice(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+        if self._noticed is not None:
             raise StoppedAtOnce(number)
-        self.signal = number
+        self._noticed = number

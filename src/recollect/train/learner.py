@@ -33,6 +33,7 @@ from recollect.train.objective import (
 )
 from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
 from recollect.train.packing import Pack, pack
+from recollect.train.ranks import ALONE, Ranks, Work
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
 from recollect.train.scorer import (
     Reference,
@@ -65,6 +66,7 @@ class Learner:
         guard: Guard,
         reference: Reference | None = None,
         critic: CriticLearner | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         assert reference is not None or not config.algo.kl_coef, "a KL divergence to what?"
         self.policy = policy
@@ -73,6 +75,7 @@ class Learner:
         self._guard = guard
         self._reference = reference
         self._critic = critic
+        self._ranks = ranks
         self._temperature = config.rollout.temperature
         self._parameters = policy.trainable()
         self._optimizer = make_optimizer(self._parameters, config.train)
@@ -80,6 +83,14 @@ class Learner:
         self.penalty: Callable[[], torch.Tensor] | None = None
         self._old_logprobs: dict[str, NDArray[np.float32]] = {}
         self._bare = BareRows()
+
+    @property
+    def parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+        """Names and parameters that training changes, the critic's included, in a fixed order."""
+        if self._critic is None:
+            return self._parameters
+        mine = self._critic.critic.named_parameters()
+        return [*self._parameters, *((f"critic.{name}", p) for name, p in mine)]
 
     def update(
         self,
@@ -206,21 +217,18 @@ class Learner:
 
     def _step(self, rows: Sequence[ScoredRow], step: int, figures: UpdateFigures) -> None:
         """One optimiser step over some rows, pack by pack."""
-        trajectories = [row.trajectory for row in rows]
-        given = Given(rows, self._old_logprobs, self._bare.distilled, self.policy.device)
         by_token = self._config.algo.aggregation == "token-mean"
-        denominator = sum(t.sampled_count for t in trajectories) if by_token else len(rows)
-        self._forget()
-        piece = StepFigures()
-        for each in self._packs(trajectories):
-            # The layout stays in force for the backward pass: checkpointing runs layers again.
-            with packed(each.spans):
-                loss = self._loss(each, given, float(denominator), piece)
-                loss.backward()  # type: ignore[no-untyped-call]
+        denominator = sum(row.trajectory.sampled_count for row in rows) if by_token else len(rows)
+        seed = stream_seed(self._config.run.seed, "dropout", step, self.version)
+        old, distilled = self._old_logprobs, self._bare.distilled
+        stored = any(row.pick is not None for row in rows)
+        work = Work(rows, old, float(denominator), seed, distilled, stored)
+        piece = self.gradients(self._ranks.hand_out(work, self.parameters))
         if self.penalty is not None:
             term = self.penalty()
             term.backward()  # type: ignore[no-untyped-call]
             piece.loss += float(term.detach())
+        self._ranks.add_up(self.parameters, piece)
         norm = float(
             torch.nn.utils.clip_grad_norm_(
                 [p for _, p in self._parameters], self._config.train.max_grad_norm
@@ -251,6 +259,19 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         if self._critic is not None:
             self._critic.forget()
+
+    def gradients(self, work: Work) -> StepFigures:
+        """Compute the gradient of some rows, pack by pack, in place of what was there."""
+        self._forget()
+        figures = StepFigures()
+        given = Given(work.rows, work.old, work.distilled, self.policy.device)
+        given.any_stored = given.any_stored or work.stored
+        for each in self._packs([row.trajectory for row in work.rows]):
+            # The layout stays in force for the backward pass: checkpointing runs layers again.
+            with packed(each.spans):
+                loss = self._loss(each, given, work.denominator, figures)
+                loss.backward()  # type: ignore[no-untyped-call]
+        return figures
 
     def _loss(
         self, each: Pack, given: Given, denominator: float, figures: StepFigures

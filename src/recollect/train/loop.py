@@ -59,7 +59,7 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
     """Train until the last step, or until somebody interrupts."""
     config, step, saved = s.config, s.done, s.done
     steps = config.run.steps
-    with Interrupts() as interrupts:
+    with Interrupts(s.ranks.signal) as interrupts:
         if step == 0 and config.eval.at_start:
             _evaluate(s, 0, clock)
         while step < steps and interrupts.signal is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
-from recollect.rollout.collector import Collector
+from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.train.checkpoint import Checkpoint
@@ -92,7 +92,7 @@ def make_collector(config: Config, environment: Environment, policy: Policy) -> 
     )
 
 
-def make_evaluator(config: Config, environment: Environment, collector: Collector) -> Evaluator:
+def make_evaluator(config: Config, environment: Environment, collector: Generator) -> Evaluator:
     """Make the evaluator that a configuration describes."""
     return Evaluator(
         environment,

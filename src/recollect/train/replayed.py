@@ -99,6 +99,15 @@ class ReplayedTokens:
         self.all_losses += float(losses.detach().abs().sum())
         self.loss += loss
 
+    def merge(self, other: ReplayedTokens, first: int) -> None:
+        """Add the tokens of another process, whose rows are those from number `first` on."""
+        self.rows += [rows + first for rows in other.rows]
+        self.log_ratios += other.log_ratios
+        self.clipped += other.clipped
+        self.losses += other.losses
+        self.all_losses += other.all_losses
+        self.loss += other.loss
+
 
 class ReplayedFigures:
     """Running figures of stored rows over the optimiser steps of one update."""

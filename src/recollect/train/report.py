@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -56,6 +56,7 @@ class UpdateReport:
     critic: CriticFigures | None = None
 
 
+@dataclass(slots=True)
 class StepFigures:
     """Running sums over the packs of one optimiser step; those of fresh tokens, but for the loss.
 
@@ -63,16 +64,15 @@ class StepFigures:
     `critic` what the critic did.
     """
 
-    def __init__(self) -> None:
-        self.loss = 0.0
-        self.tokens = 0
-        self.kl = 0.0
-        self.clipped = 0.0
-        self.difference = 0.0
-        self.ratio_max = 0.0
-        self.replayed = ReplayedTokens()
-        self.stripped = StrippedTokens()
-        self.critic = CriticFigures()
+    loss: float = 0.0
+    tokens: int = 0
+    kl: float = 0.0
+    clipped: float = 0.0
+    difference: float = 0.0
+    ratio_max: float = 0.0
+    replayed: ReplayedTokens = field(default_factory=ReplayedTokens)
+    stripped: StrippedTokens = field(default_factory=StrippedTokens)
+    critic: CriticFigures = field(default_factory=CriticFigures)
 
     def add(
         self,
@@ -91,6 +91,18 @@ class StepFigures:
         self.clipped += float(diagnostics.clip_fraction) * drift.numel()
         self.difference += float(drift.abs().sum())
         self.ratio_max = max(self.ratio_max, float(drift.max().exp()))
+
+    def merge(self, other: StepFigures, first: int) -> None:
+        """Add what another process found out about rows from number `first` on."""
+        self.loss += other.loss
+        self.tokens += other.tokens
+        self.kl += other.kl
+        self.clipped += other.clipped
+        self.difference += other.difference
+        self.ratio_max = max(self.ratio_max, other.ratio_max)
+        self.replayed.merge(other.replayed, first)
+        self.stripped.merge(other.stripped)
+        self.critic.loss += other.critic.loss
 
 
 class UpdateFigures:

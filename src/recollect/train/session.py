@@ -37,6 +37,7 @@ from recollect.train.parts import (
     make_reference,
     policy_from,
 )
+from recollect.train.ranks import ALONE, Ranks
 from recollect.train.replaying import make_replayer
 from recollect.train.schedule import Schedule, training_tasks
 from recollect.train.seeding import Seeded, seed_pool
@@ -71,6 +72,7 @@ class Session:
     sink: Fanout
     done: int
     companion: Companion | None = None
+    ranks: Ranks = ALONE
     told: set[str] = field(default_factory=set)
 
     def write(self, folder: Path) -> None:
@@ -98,7 +100,10 @@ class Session:
 
 
 def open_session(
-    folder: RunFolder, sinks: Mapping[str, Sink], companion: Companion | None = None
+    folder: RunFolder,
+    sinks: Mapping[str, Sink],
+    companion: Companion | None = None,
+    ranks: Ranks = ALONE,
 ) -> Session:
     """Open the run in a folder where it stands: at its newest whole checkpoint, or at the start.
 
@@ -117,7 +122,7 @@ def open_session(
             )
         )
         remove_drafts(folder.checkpoints)
-        session = _assemble(folder, config, store, sinks, companion)
+        session = _assemble(folder, config, store, sinks, companion, ranks)
         undo.pop_all()
     return session
 
@@ -128,17 +133,19 @@ def _assemble(
     store: Store,
     sinks: Mapping[str, Sink],
     companion: Companion | None,
+    ranks: Ranks,
 ) -> Session:
     damages: list[str] = []
     checkpoint = newest_checkpoint(folder.checkpoints, lambda error: damages.append(error.what))
+    ranks.open(folder.path, checkpoint.folder if checkpoint is not None else None)
     environment = load_environment(config.environment.name, **config.environment.options)
     tasks = training_tasks(environment, config.environment)
     policy = policy_from(config, checkpoint)
     guard = Guard(folder.bad_batches, config.train.max_bad_steps)
     critic = critic_from(config, policy)
     reference = make_reference(config, policy, checkpoint)
-    learner = Learner(policy, config, guard, reference, critic)
-    collector = make_collector(config, environment, policy)
+    learner = Learner(policy, config, guard, reference, critic, ranks)
+    collector = ranks.share(make_collector(config, environment, policy), learner.parameters)
     session = Session(
         config=config,
         folder=folder,
@@ -157,6 +164,7 @@ def _assemble(
         sink=Fanout({}),
         done=0,
         companion=companion,
+        ranks=ranks,
     )
     if companion is not None:
         companion.join(session)

@@ -82,6 +82,12 @@ class StrippedTokens:
         self.clipped.append(clipped[d.mask].cpu().numpy())
         self.loss += loss
 
+    def merge(self, other: StrippedTokens) -> None:
+        """Add the tokens of another process."""
+        self.log_ratios += other.log_ratios
+        self.clipped += other.clipped
+        self.loss += other.loss
+
 
 def sum_up(steps: Sequence[StrippedTokens], distilled: int) -> Stripped | None:
     """Sum up over the applied optimiser steps; None if no stripped row was in them."""

@@ -1,0 +1,1 @@
+"""What runs the loop: one process, or several under a launcher."""

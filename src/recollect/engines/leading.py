@@ -1,0 +1,175 @@
+"""Rank 0 of several: it hands work out and gathers what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from recollect.engines.link import Link
+from recollect.engines.messages import Broken, Compute, Computed, End, Open, Play, Played, Ready
+from recollect.engines.shares import cut
+from recollect.errors import RankFailed
+from recollect.randomness import stream_seed
+from recollect.rollout.collector import Collected, Generator
+from recollect.rollout.episode import Request
+from recollect.store.records import Provenance
+from recollect.train.ranks import Parameters, Work
+from recollect.train.report import StepFigures
+from recollect.types import Sampling
+
+_Answer = TypeVar("_Answer", Ready, Played, Computed)
+
+
+class Leader:
+    """All processes of a run, for the one that leads (see `train.ranks.Ranks`)."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._signal: int | None = None
+        self._firsts: list[int] = []  # of each share that is being computed
+        self._busy = False
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return self._link.size
+
+    def signal(self) -> int | None:
+        """Name the signal that a helper was sent, if any."""
+        return self._signal
+
+    def open(self, folder: Path, checkpoint: Path | None) -> None:
+        """Have the helpers load the run; they do it while we load ours."""
+        order = Open(
+            str(folder.resolve()), None if checkpoint is None else str(checkpoint.resolve())
+        )
+        self._order([order] * (self.size - 1))
+
+    def share(self, collector: Generator, parameters: Parameters) -> Generator:
+        """Wait until the helpers have loaded what we have, then share attempts with them."""
+        shapes = {name: list(p.shape) for name, p in parameters}
+        for rank, ready in enumerate(self._answers(Ready), start=1):
+            if ready.shapes != shapes:
+                raise RankFailed(rank, "it has loaded another model than rank 0")
+        self._busy = False
+        return SharedCollector(self, collector, parameters)
+
+    def hand_out(self, work: Work, parameters: Parameters) -> Work:
+        """Cut the rows by their tokens; the first share is ours."""
+        shares = cut([float(row.trajectory.tokens.size) for row in work.rows], self.size)
+        self._firsts = [share.start for share in shares[1:]]
+        mine, *others = [
+            replace(
+                work,
+                rows=tuple(work.rows[place] for place in share),
+                old={
+                    row.trajectory.id: work.old[row.trajectory.id]
+                    for row in (work.rows[place] for place in share)
+                    if row.trajectory.id in work.old
+                },
+                seed=stream_seed(work.seed, "share", number),
+            )
+            for number, share in enumerate(shares)
+        ]
+        self._order([Compute(share) for share in others])
+        self._link.same(parameters)
+        return mine
+
+    def add_up(self, parameters: Parameters, figures: StepFigures) -> None:
+        """Wait for the helpers, then add their gradients and figures to ours."""
+        answers = self._answers(Computed)
+        self._link.add_up(parameters)
+        self._busy = False
+        for first, answer in zip(self._firsts, answers, strict=True):
+            figures.merge(answer.figures, first)
+            self._signal = self._signal or answer.signal
+
+    def play(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        parameters: Parameters,
+        own: Callable[[Sequence[Request]], Collected],
+    ) -> Collected:
+        """Have everybody make a share of some attempts, we by `own`; in the order of requests."""
+        mine, *others = [
+            tuple(requests[place] for place in share)
+            for share in cut([1.0] * len(requests), self.size)
+        ]
+        self._order([Play(share, sampling) for share in others])
+        self._link.same(parameters)
+        found = [own(mine)]
+        for answer in self._answers(Played):
+            found.append(answer.collected)
+            self._signal = self._signal or answer.signal
+        self._busy = False
+        return Collected(
+            tuple(t for each in found for t in each.trajectories),
+            tuple(f for each in found for f in each.failures),
+            sum(each.turns for each in found),
+        )
+
+    def end(self, why: str | None) -> None:
+        """Let the helpers go; where the run failed, or they are at work, by way of the watch."""
+        if why is not None or self._busy:
+            self._link.watch.tell_failure(why or "Rank 0 stopped at once.")
+            return
+        for rank in range(1, self.size):
+            self._link.send(End(), rank)
+        for rank in range(1, self.size):  # our going must not look like a loss to anybody
+            self._link.receive(rank)
+
+    def _order(self, orders: Sequence[Open | Play | Compute]) -> None:
+        self._busy = True
+        for rank, order in enumerate(orders, start=1):
+            self._link.send(order, rank)
+
+    def _answers(self, kind: type[_Answer]) -> list[_Answer]:
+        found = []
+        for rank in range(1, self.size):
+            answer = self._link.receive(rank)
+            if isinstance(answer, Broken):
+                raise RankFailed(rank, answer.why)
+            assert isinstance(answer, kind), f"rank {rank} answered {type(answer)}"
+            found.append(answer)
+        return found
+
+
+class SharedCollector:
+    """A collector that has a share of its attempts made by the other processes.
+
+    Promises what a collector does: an attempt's chance comes from its request, so it is the same
+    whoever makes it, up to rounding.
+    """
+
+    def __init__(self, leader: Leader, collector: Generator, parameters: Parameters) -> None:
+        self._leader = leader
+        self._collector = collector
+        self._parameters = parameters
+
+    @property
+    def fingerprints(self) -> Provenance:
+        """What every row carries; only rows with the same may be replayed."""
+        return self._collector.fingerprints
+
+    def close(self) -> None:
+        """Let go of our own."""
+        self._collector.close()
+
+    def collect(
+        self,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        progress: Callable[[int, int], None] = lambda done, failed: None,
+    ) -> Collected:
+        """Play all requests. `progress` hears of our own share, then of all at once."""
+        found = self._leader.play(
+            requests,
+            sampling,
+            self._parameters,
+            lambda mine: self._collector.collect(mine, sampling, progress),
+        )
+        progress(len(found.trajectories), len(found.failures))
+        return found
