@@ -157,7 +157,7 @@ class BadContinual(RecollectError):
 
 
 class BadRequest(RecollectError):
-    """A request to a served policy cannot be answered as it was asked; `member` is to blame."""
+    """A request to a server of ours cannot be answered as it was asked; `member` is to blame."""
 
     def __init__(self, member: str, why: str, status: int = 400) -> None:
         super().__init__(f"{member}: {why}.")

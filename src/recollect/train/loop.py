@@ -124,6 +124,7 @@ def _requests(s: Session, step: int, plan: Plan) -> list[Request]:
     """Ask for the fresh rows of each task, under the policy as it is now; some get notes."""
     wanted = plan.fresh_rows(s.config.rollout.rows_per_task)
     guidance = s.notes.guidance(step, wanted) if s.notes is not None else {}
+    _tell_troubles(s)
     return [
         Request(
             id=trajectory_id(s.run, step, task.key, row),
@@ -253,6 +254,7 @@ def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
     started = clock()
     guiding = s.notes.guiding() if s.notes is not None else None
     found = s.evaluator.evaluate(_motion(s, step, s.evaluator.size), guiding)
+    _tell_troubles(s)
     if found.failures:
         share = f"{len(found.failures)} of {s.evaluator.size}"
         why = _reason(found.failures[0])
@@ -276,6 +278,13 @@ def _tell_failures(s: Session, failures: Sequence[Failure]) -> None:
     """Say why episodes failed, each reason once: afterwards the step's line counts them."""
     for failure in failures:
         _tell(s, "Failed episodes never train", failure.reason, _reason(failure))
+
+
+def _tell_troubles(s: Session) -> None:
+    """Say why a service of notes did not answer."""
+    if s.notes is not None and s.notes.remote is not None:
+        for reason in s.notes.remote.troubles():
+            _tell(s, "The service of notes fails, and attempts go without", reason)
 
 
 def _tell(s: Session, what: str, reason: str, whole: str = "") -> None:

@@ -25,9 +25,30 @@ def note_metrics(
         "notes/unwritten": float(len(notes.harvest.failed)),
         "notes/tries": float(notes.harvest.tries),
         "notes/wait": notes.harvest.seconds,
+        **_remote(notes),
         **_guided(rows),
         **_stripped(batch, report),
     }
+
+
+def _remote(notes: Notebook) -> dict[str, float]:
+    """Say how a service answered, where one is asked."""
+    if notes.remote is None:
+        return {}
+    found, reporter = notes.remote.search.figures, notes.remote.reporter
+    figures = {
+        "notes/remote_asked": float(found.asked),
+        "notes/remote_failed": float(found.failed),
+        "notes/remote_tries": float(found.tries),
+        "notes/remote_refused": float(found.refused),
+        "notes/remote_wait": found.seconds,
+    }
+    if reporter is not None:
+        figures |= {
+            "notes/remote_sent": float(reporter.sent),
+            "notes/remote_lost": float(reporter.lost),
+        }
+    return figures
 
 
 def _guided(rows: Sequence[Trajectory]) -> dict[str, float]:

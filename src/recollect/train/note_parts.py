@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from recollect.config.schema.config import Config
 from recollect.errors import NotesFromEvaluation
 from recollect.ledger import Note
 from recollect.models.loading import Policy
+from recollect.notes.bank import NoteSearch
 from recollect.notes.distill.distillery import Distillery, Patience
 from recollect.notes.distill.endpoint import EndpointWriter
 from recollect.notes.distill.writer import RuleWriter, Writer
@@ -16,14 +19,20 @@ from recollect.notes.files import read_notes
 from recollect.notes.guide import Guide, GuideRules
 from recollect.notes.inject import NoteTemplate
 from recollect.notes.note import Draft, draft_of, tasks_of
+from recollect.notes.remote.client import MemoryClient, RemotePatience
+from recollect.notes.remote.link import RemoteNotes
+from recollect.notes.remote.report import Reporter
+from recollect.notes.remote.search import RemoteRules, RemoteSearch
 from recollect.notes.retrieve import Retriever, TextRetriever
 from recollect.notes.store_bank import StoreBank
 from recollect.rollout.sampler import Sampler
 from recollect.store import open_reader
 from recollect.store.base import Store, StoreReader
+from recollect.store.records import Batch
 from recollect.train.noting import Notebook
 from recollect.train.policy_writer import PolicyWriter
 from recollect.types import NoteId, NoteStatus, RunId, TaskKey
+from recollect.wire.address import Address
 
 
 def uses_notes(config: Config) -> bool:
@@ -52,14 +61,16 @@ def make_notebook(
         bank.add(_drafts_from(config.notes.start_from), config.notes.workspace)
     learnt_from = trained if config.distill.every else ()
     check_sources(bank.notes(config.notes.workspace, NoteStatus.LIVE), learnt_from, evaluated)
-    writer = _writer(config, policy) if config.distill.every else None
+    wants_writer = config.distill.every and config.distill.by != "remote"
+    writer = _writer(config, policy) if wants_writer else None
     distillery = None
     if writer is not None:
         d = config.distill
         patience = Patience(d.tries, d.seconds)
         distillery = Distillery(writer, store.distillation, d.delay, d.workers, patience)
-    guide = make_guide(config, bank)
-    notebook = Notebook(config, store, run, bank, guide, writer, distillery)
+    remote = make_remote(config, store, run, bank, evaluated) if config.notes.remote else None
+    guide = make_guide(config, remote.search if remote is not None else bank)
+    notebook = Notebook(config, store, run, bank, guide, writer, distillery, remote)
     if done and distillery is not None:
         notebook.resume(done)
     return notebook
@@ -77,12 +88,37 @@ def check_sources(
 
 def make_bank(config: Config, store: StoreReader) -> StoreBank:
     """Open the bank of a store, with the retrieval that a configuration asks for."""
-    return StoreBank(
-        store, retriever=_retriever(config), max_similarity=config.distill.max_similarity
+    # Of a service's notes each is kept as it came: which are too much alike is its business.
+    similar = 1.0 if config.notes.remote else config.distill.max_similarity
+    return StoreBank(store, retriever=_retriever(config), max_similarity=similar)
+
+
+def make_remote(
+    config: Config, store: Store, run: RunId, bank: StoreBank, evaluated: Collection[TaskKey]
+) -> RemoteNotes:
+    """Make the link to the service of notes that a configuration names."""
+    r, url = config.remote, config.notes.remote or ""
+    patience = RemotePatience(r.seconds, r.tries, r.failures, r.rest)
+    token = os.environ.get(r.token_variable, "")
+    client = MemoryClient(Address.parse(url), token, patience)
+    search = RemoteSearch(
+        client,
+        bank,
+        run,
+        RemoteRules(url, r.trust, frozenset(evaluated)),
+        known=store.distillation,
+        keep=lambda answer: store.commit(Batch(distillations=[answer])),
     )
+    if not config.distill.every:
+        return RemoteNotes(search)
+    # A client of its own: what is told must not hold up what is asked.
+    teller = MemoryClient(
+        Address.parse(url), token, replace(patience, seconds=config.distill.seconds)
+    )
+    return RemoteNotes(search, Reporter(teller, config.notes.workspace))
 
 
-def make_guide(config: Config, bank: StoreBank, barred: Collection[NoteId] = ()) -> Guide:
+def make_guide(config: Config, bank: NoteSearch, barred: Collection[NoteId] = ()) -> Guide:
     """Make the guide that a configuration describes; it passes over `barred` notes."""
     n = config.notes
     rules = GuideRules(

@@ -15,6 +15,7 @@ from recollect.notes.distill.writer import Writer, ask
 from recollect.notes.guide import Guide, trials_of
 from recollect.notes.inject import Guidance
 from recollect.notes.note import NoteKind
+from recollect.notes.remote.link import RemoteNotes
 from recollect.notes.store_bank import StoreBank
 from recollect.notes.strip import has_notes
 from recollect.store.base import Store
@@ -40,6 +41,7 @@ class Notebook:
         guide: Guide,
         writer: Writer | None = None,
         distillery: Distillery | None = None,
+        remote: RemoteNotes | None = None,
     ) -> None:
         assert (writer is None) == (distillery is None), "one writes for the other"
         self._config = config
@@ -49,6 +51,7 @@ class Notebook:
         self._guide = guide
         self._writer = writer
         self._distillery = distillery
+        self.remote = remote
         self._kinds = frozenset(NoteKind(kind) for kind in config.distill.kinds)
         self._credit = CreditBook(store.note_trials())
         self.harvest = Harvest()
@@ -58,6 +61,8 @@ class Notebook:
     def begin(self, step: int) -> None:
         """Take up the notes that are due: durable before any attempt is guided by them."""
         self.harvest, self.added, self.retired = Harvest(), 0, 0
+        if self.remote is not None:
+            self.remote.search.begin(step)
         if self._distillery is None:
             return
         self.harvest = self._distillery.harvest(step)
@@ -126,6 +131,8 @@ class Notebook:
     def submit(self, step: int, tasks: Sequence[Task], rows: Sequence[Trajectory]) -> None:
         """Have a step's attempts distilled, if it is its turn and the run will see the result."""
         every, delay = self._config.distill.every, self._config.distill.delay
+        if self.remote is not None and self.remote.reporter is not None and step % every == 0:
+            self.remote.reporter.submit(rows)
         if self._distillery is None or self._writer is None or step % every:
             return
         if step + delay > self._config.run.steps:
@@ -147,6 +154,8 @@ class Notebook:
         """Let go of whoever still writes."""
         if self._distillery is not None:
             self._distillery.close()
+        if self.remote is not None and self.remote.reporter is not None:
+            self.remote.reporter.close()
 
 
 def _rows_of(store: Store, run: RunId, step: int) -> list[Trajectory]:

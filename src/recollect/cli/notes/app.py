@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from recollect.cli.notes import ablate, add, ls, marks, search, show, transfer
+from recollect.cli.notes import ablate, add, ls, marks, search, serve, show, transfer
 
 app = typer.Typer(
     help="Look at the notes that guide rollouts, and take care of them.",
@@ -22,3 +22,4 @@ for _command in (marks.ban, marks.unban, marks.retire, marks.revive):
 app.command(epilog=ablate.EPILOG)(ablate.ablate)
 app.command(epilog=transfer.EXPORT_EPILOG)(transfer.export)
 app.command("import", epilog=transfer.IMPORT_EPILOG)(transfer.import_)
+app.command(epilog=serve.EPILOG)(serve.serve)

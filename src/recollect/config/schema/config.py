@@ -19,6 +19,7 @@ from recollect.config.schema.evaluation import EvalSettings
 from recollect.config.schema.model import ModelSettings
 from recollect.config.schema.notes import NotesSettings
 from recollect.config.schema.pool import PoolSettings
+from recollect.config.schema.remote import RemoteSettings
 from recollect.config.schema.replay import ReplaySettings
 from recollect.config.schema.replay_rules import (
     check_adaptation,
@@ -52,6 +53,7 @@ class Config(Section):
     continual: ContinualSettings = Field(default_factory=ContinualSettings)
     notes: NotesSettings = Field(default_factory=NotesSettings)
     distill: DistillSettings = Field(default_factory=DistillSettings)
+    remote: RemoteSettings = Field(default_factory=RemoteSettings)
     eval: EvalSettings = Field(default_factory=EvalSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
@@ -148,6 +150,21 @@ class Config(Section):
                     "guided row at all",
                     change=f"Raise notes.share or {name}, or choose all (or both, in evaluation).",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _notes_go_where_they_are_looked_for(self) -> Config:
+        if self.distill.every and (self.notes.remote is None) == (self.distill.by == "remote"):
+            elsewhere = self.notes.remote is not None
+            raise conflict(
+                "distill.by",
+                "notes.remote",
+                what=f"distill.by = {self.distill.by} writes notes where nobody looks for them: "
+                + ("notes.remote is asked for them" if elsewhere else "there is no notes.remote"),
+                change="Set distill.by=remote, or distill.every=0."
+                if elsewhere
+                else "Set notes.remote, or another distill.by.",
+            )
         return self
 
     @model_validator(mode="after")

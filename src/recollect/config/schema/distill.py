@@ -22,11 +22,12 @@ class DistillSettings(Section):
         description="Steps between those whose attempts are distilled into notes; the seed's "
         "updated_freq. 0 = never.",
     )
-    by: Literal["rules", "policy", "endpoint"] = Field(
+    by: Literal["rules", "policy", "endpoint", "remote"] = Field(
         default="rules",
         description="Who writes. rules = a worked example and what not to do, by comparing the "
         "best attempt with the worst, without a model; policy = the model in training; endpoint "
-        "= a server with OpenAI's chat interface.",
+        "= a server with OpenAI's chat interface; remote = the service of notes.remote, which is "
+        "sent the attempts and keeps what it learns.",
     )
     kinds: Kinds = Field(
         default=("comparison", "success"),

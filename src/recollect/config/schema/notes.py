@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from recollect.config.schema.section import MOST, Section, conflict
+from recollect.wire.address import url_problem
 
 PLACEHOLDER = "{}"
 TEMPLATE = "\n\nSome Related Experience to help you to complete the task:<EXP>{}</EXP>"
@@ -130,6 +131,11 @@ class NotesSettings(Section):
         description="Begin with the live notes of this run folder, store, or file of `notes "
         "export`. none = with those that are in the run's own store.",
     )
+    remote: str | None = Field(
+        default=None,
+        description="Ask this service for notes instead of the run's own bank: the address of "
+        "`recollect notes serve`, or of ReMe's task memory. What it answers is kept with the step.",
+    )
     retire_rows: int = Field(
         default=0,
         ge=0,
@@ -152,6 +158,17 @@ class NotesSettings(Section):
                 "notes.template",
                 what=f"notes.template {problem}",
                 change=f"Write {PLACEHOLDER} exactly once, where the notes belong.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_service_has_an_address(self) -> NotesSettings:
+        problem = url_problem(self.remote) if self.remote is not None else ""
+        if problem:
+            raise conflict(
+                "notes.remote",
+                what=f"notes.remote {problem}",
+                change="Write it as http://127.0.0.1:8002.",
             )
         return self
 

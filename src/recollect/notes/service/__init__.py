@@ -1,0 +1,1 @@
+"""The bank as a service: the task-memory calls of ReMe, answered from a store."""
