@@ -163,6 +163,7 @@ class JsonHandler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is not even HTTP as everything else: with JSON."""
         self.close_connection = True
+        self.request_version = self.protocol_version  # else it answers without headers
         self._send(code, self.server.problem(message or f"error {code}", "request"))
 
     def do_GET(self) -> None:

@@ -100,7 +100,7 @@ def test_tool_calls_and_parts_are_turns_too(service: NoteService) -> None:
         ([3], "trajectories[0]"),
         ([{"messages": []}], "trajectories[0].score"),
         ([{"messages": [], "score": "1"}], "trajectories[0].score"),
-        ([{"messages": [], "score": 10**400}], "trajectories[0]"),
+        ([{"messages": [], "score": 10**400}], "trajectories[0].score"),
         ([attempt("a", "b"), {"messages": ["x"], "score": 1}], "trajectories[1].messages[0]"),
         ([attempt("a", "b", metadata={"task": "no id!"})], "trajectories[0].metadata.task"),
     ],
