@@ -60,7 +60,7 @@ def test_a_run_is_guided_by_a_service_and_repeated_without_it(model: Path, tmp_p
             with pytest.raises(Killed):
                 train(session)
         server.say = lambda call: {"answer": "something else"}
-    with open_session(RunFolder(cut)) as session:  # nobody answers any more
+    with open_session(RunFolder(cut), {}) as session:  # nobody answers any more
         train(session)
     assert trace(cut) == trace(whole)
     assert figures(cut, "notes/remote_failed") == [0, 0, 0]

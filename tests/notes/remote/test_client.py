@@ -92,7 +92,10 @@ def raw_answer(data: bytes, hold: float = 0.0) -> tuple[str, threading.Thread]:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n", "302"),
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n",
+            "302",
+        ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnope", "not JSON"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "reached"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2**20 + 1), "more than"),
