@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from recollect.errors import BadConfig
+from recollect.proof.logical import all_rows
 from recollect.store import open_reader
 from recollect.store.records import Query
 from recollect.telemetry.events import Warned
@@ -18,11 +19,9 @@ from recollect.train.loop import train
 from recollect.train.session import open_session
 from recollect.types import Origin, RunId
 
-from logical import all_rows  # isort: skip
 from notes.remote.canned import REME, canned  # isort: skip
 from .noted import GUIDED
 from .small import Recorder, make_config, open_run, run_to_end
-from .traces import trace
 
 SHORT = ("run.steps=3", "eval.every=0", "checkpoint.every=2", "remote.tries=1", "remote.seconds=30")
 
