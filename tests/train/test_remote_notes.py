@@ -10,6 +10,7 @@ import pytest
 
 from recollect.errors import BadConfig
 from recollect.proof.logical import all_rows
+from recollect.proof.traces import trace
 from recollect.store import open_reader
 from recollect.store.records import Query
 from recollect.telemetry.events import Warned
