@@ -26,8 +26,8 @@ def test_the_sections_are_the_rooms() -> None:
     assert list(all_sections()) == [
         "run", "model", "model.lora", "environment", "rollout", "algo", "critic", "train",
         "replay", "pool", "draw", "correction", "adapt", "continual", "continual.replay",
-        "continual.ewc", "continual.fusion", "continual.columns", "notes", "distill", "eval",
-        "checkpoint", "store", "telemetry",
+        "continual.ewc", "continual.fusion", "continual.columns", "notes", "distill", "remote",
+        "eval", "checkpoint", "store", "telemetry",
     ]  # fmt: skip
 
 

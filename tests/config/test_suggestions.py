@@ -41,8 +41,8 @@ def test_every_target_exists_and_no_source_does() -> None:
         ("replay.beta", "Did you mean algo.kl_coef or draw.beta?"),
         ("train_rollout_expmode", "Did you mean notes.rollout?"),
         ("zzzz", "Sections: run, model, environment, rollout, algo, critic, train, replay, pool, "
-                 "draw, correction, adapt, continual, notes, distill, eval, checkpoint, store, "
-                 "telemetry."),
+                 "draw, correction, adapt, continual, notes, distill, remote, eval, checkpoint, "
+                 "store, telemetry."),
     ],
 )  # fmt: skip
 def test_unknown_keys(key: str, said: str) -> None:
