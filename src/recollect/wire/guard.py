@@ -38,13 +38,13 @@ class Guard:
 
     def check(self, headers: Headers) -> None:
         """Refuse a request that does not come from where it should."""
-        hosts = headers.get_all("Host", [])
+        hosts = _texts(headers, "Host")
         if len(hosts) != 1 or host_name(hosts[0]) not in self.names:
             raise BadRequest("Host", "is not a name of this server", 403)
-        origins = headers.get_all("Origin", [])
+        origins = _texts(headers, "Origin")
         if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
             raise BadRequest("Origin", "pages of another origin are not answered", 403)
-        if self.token is not None and not self._knows(headers.get_all("Authorization", [])):
+        if self.token is not None and not self._knows(_texts(headers, "Authorization")):
             why = "this server wants its token, as Authorization: Bearer TOKEN"
             raise BadRequest("Authorization", why, 401)
 
@@ -60,3 +60,8 @@ def host_name(host: str) -> str:
     """Take the port off a Host header: `localhost` of `LocalHost:8000`, `[::1]` of `[::1]:80`."""
     name, colon, port = host.strip().lower().rpartition(":")
     return name if colon and port.isdecimal() else host.strip().lower()
+
+
+def _texts(headers: Headers, name: str) -> list[str]:
+    """Give all values of a header as text: of odd bytes the parser makes something else."""
+    return [str(value) for value in headers.get_all(name, [])]
