@@ -10,31 +10,25 @@ the policy by a name that somebody points at the loopback address.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
-from recollect.canonical import Json, strict_json
-from recollect.errors import BadRequest, RecollectError
+from recollect.canonical import Json
+from recollect.errors import BadRequest
 from recollect.serving.asking import Asked, read_request
 from recollect.serving.service import Answer, PolicyService, read_score
+from recollect.wire.guard import Guard
+from recollect.wire.server import Call, Document, JsonServer
 
-_MOST_BYTES = 16 * 2**20
-_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _SCORES = "/v1/trajectories/"
 
 
-class PolicyServer(ThreadingHTTPServer):
+class PolicyServer(JsonServer):
     """Serves one policy on 127.0.0.1; port 0 takes a free one."""
-
-    daemon_threads = True
 
     def __init__(
         self, service: PolicyService, port: int, turn_tokens: int, threshold: float = 1.0
     ) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(("127.0.0.1", port), Guard())
         self.service = service
         self.turn_tokens = turn_tokens
         self.threshold = threshold
@@ -42,78 +36,30 @@ class PolicyServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The base URL to give to a client."""
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return f"{super().url}/v1"
 
-
-class _Handler(BaseHTTPRequestHandler):
-    """One request; whatever goes wrong in it is told to its sender, and to nobody else."""
-
-    protocol_version = "HTTP/1.1"
-    server: PolicyServer
-
-    def do_GET(self) -> None:
-        self._reply(self._get)
-
-    def do_POST(self) -> None:
-        self._reply(self._post)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the terminal for what matters."""
-
-    def _get(self) -> dict[str, Json]:
-        if self.path.rstrip("/") != "/v1/models":
-            raise BadRequest("path", f"there is nothing at {self.path[:80]}", 404)
-        name = self.server.service.origin.name
-        entry: dict[str, Json] = {"id": name, "object": "model", "owned_by": "recollect"}
-        return {"object": "list", "data": [entry]}
-
-    def _post(self) -> dict[str, Json]:
-        body = self._body()
-        service = self.server.service
-        if self.path == "/v1/chat/completions":
-            asked = read_request(body, self.server.turn_tokens)
-            return completion(service, asked, service.answer(asked))
-        if self.path.startswith(_SCORES):
-            if not isinstance(body, dict):
+    def answer(self, call: Call) -> Document:
+        """Find out what is asked for, and answer it."""
+        path = call.path
+        if call.method == "GET" and path.rstrip("/") == "/v1/models":
+            name = self.service.origin.name
+            entry: dict[str, Json] = {"id": name, "object": "model", "owned_by": "recollect"}
+            return {"object": "list", "data": [entry]}
+        if call.method == "POST" and path == "/v1/chat/completions":
+            asked = read_request(call.body, self.turn_tokens)
+            return completion(self.service, asked, self.service.answer(asked))
+        if call.method == "POST" and path.startswith(_SCORES):
+            if not isinstance(call.body, dict):
                 raise BadRequest("body", "is not a JSON object")
-            id_ = self.path.removeprefix(_SCORES).removeprefix("chatcmpl-")
-            kept = service.score(id_, read_score(body, self.server.threshold))
+            id_ = path.removeprefix(_SCORES).removeprefix("chatcmpl-")
+            kept = self.service.score(id_, read_score(call.body, self.threshold))
             return {"id": kept.id, "task": kept.task, "tokens": int(kept.tokens.size)}
-        raise BadRequest("path", f"there is nothing at {self.path[:80]}", 404)
+        raise BadRequest("path", f"there is nothing at {path[:80]}", 404)
 
-    def _body(self) -> Any:
-        size = self.headers.get("Content-Length", "")
-        if not size.isdecimal() or int(size) > _MOST_BYTES:
-            self.close_connection = True  # what it sends is not read
-            raise BadRequest("Content-Length", f"must say at most {_MOST_BYTES:,} bytes", 413)
-        try:
-            return strict_json(self.rfile.read(int(size)))
-        except (ValueError, RecursionError) as error:
-            raise BadRequest("body", f"is not JSON ({error})") from error
-
-    def _reply(self, work: Any) -> None:
-        status, document = 200, {}
-        try:
-            host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-            if host not in _HOSTS:
-                self.close_connection = True
-                raise BadRequest("Host", "is not this machine's loopback name", 403)
-            document = work()
-        except BadRequest as error:
-            status, document = error.status, _problem(error.what, error.member)
-        except RecollectError as error:
-            status, document = 500, _problem(f"{error.what} {error.hint}".strip(), "")
-        except OSError:  # the client went away while it sent its request
-            self.close_connection = True
-            return
-        except Exception as error:  # a web request: one of the four fault boundaries
-            status, document = 500, _problem(f"{type(error).__name__}: {error}", "")
-        text = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+    def problem(self, what: str, member: str) -> Document:
+        """Spell a failure as OpenAI does."""
+        error: dict[str, Json] = {"message": what, "type": "invalid_request_error"}
+        return {"error": {**error, "param": member or None, "code": None}}
 
 
 def completion(service: PolicyService, asked: Asked, answers: list[Answer]) -> dict[str, Json]:
@@ -170,8 +116,3 @@ def _token(text: str, logprob: float) -> dict[str, Json]:
         "bytes": list(text.encode("utf-8", "replace")),
         "top_logprobs": [],
     }
-
-
-def _problem(message: str, member: str) -> dict[str, Json]:
-    error: Mapping[str, Json] = {"message": message, "type": "invalid_request_error"}
-    return {"error": {**error, "param": member or None, "code": None}}
