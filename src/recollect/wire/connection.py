@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import socket
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class DeadlineReader(io.RawIOBase):
@@ -27,7 +31,7 @@ class DeadlineReader(io.RawIOBase):
         """Say yes: the buffered reader around it asks."""
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Receive some bytes; 0 at the end."""
         left = self._deadline - time.monotonic()
         if left <= 0:
