@@ -32,8 +32,8 @@ class RemoteSettings(Section):
         default=2,
         ge=1,
         le=20,
-        description="Times that a request is made before it counts as failed, with growing "
-        "pauses in between.",
+        description="Times that the service is asked one question before that counts as failed, "
+        "with growing pauses in between.",
     )
     failures: int = Field(
         default=3,
