@@ -36,7 +36,7 @@ def test_every_target_exists_and_no_source_does() -> None:
         ("lora", "Did you mean model.lora?"),
         ("evaluation.every", "Did you mean distill.every or eval.every or checkpoint.every?"),
         ("checkpoint.zzzz", "Settings of checkpoint: every, keep."),
-        ("model.zzzz", "Settings of model: name, dtype, device, gradient_checkpointing."),
+        ("model.zzzz", "Settings of model: name, revision, dtype, device, gradient_checkpointing."),
         ("MAX_REPLAY_REUSE", "Did you mean pool.max_uses?"),
         ("replay.beta", "Did you mean algo.kl_coef or draw.beta?"),
         ("train_rollout_expmode", "Did you mean notes.rollout?"),
