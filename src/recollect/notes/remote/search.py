@@ -60,7 +60,7 @@ class RemoteSearch:
         run: RunId,
         rules: RemoteRules,
         known: Callable[[str], Distillation | None],
-        keep: Callable[[Distillation], None],
+        keep: Callable[[Distillation], object],
     ) -> None:
         self._client = client
         self._bank = bank
