@@ -55,7 +55,9 @@ _DESK = (
     "rollout.rows_per_task=8",
     "rollout.batch_rows=16",
     "train.pack_tokens=2000",
-    "train.learning_rate=1e-3",
+    # Two updates a step: a penalty acts from the second on, even where one step has no signal.
+    "train.epochs=2",
+    "train.learning_rate=3e-4",
     "eval.tasks=2",
     "continual.ewc.fisher_rows=4",
     "continual.fusion.search_tasks=2",
