@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -66,6 +67,9 @@ def test_examples_run(
         folder.mkdir(parents=True)
         (folder / "store.db").write_bytes(filled.path.read_bytes())
     if command == "import":
+        attempt = {"input": "2 + 2?", "output": "4", "score": 1.0, "step": 5}
+        (tmp_path / "rollouts").mkdir()
+        (tmp_path / "rollouts" / "5.jsonl").write_text(json.dumps(attempt) + "\n")
         for target in ("trajectories.jsonl", "pool.parquet", "chats.jsonl"):
             options = ["--format", "messages"] if target == "chats.jsonl" else []
             assert invoke("pool", "export", target, *options, env=store).exit_code == 0

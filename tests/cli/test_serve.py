@@ -17,7 +17,9 @@ from .conftest import assert_refused, invoke
 
 
 def _post(url: str, body: object) -> dict[str, object]:
-    request = urllib.request.Request(url, json.dumps(body).encode())
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=60) as reply:
         found: dict[str, object] = json.load(reply)
     return found

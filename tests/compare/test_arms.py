@@ -54,7 +54,7 @@ def test_the_twin_is_the_configuration_without_replay() -> None:
 
 def test_a_configuration_that_replays_nothing_is_its_own_twin() -> None:
     with pytest.raises(BadComparison, match=r"its own twin.*replay\.modes"):
-        check_arms("demo", [], [REPLAY, TWIN])
+        check_arms("demo", ["replay.modes=[]"], [REPLAY, TWIN])
 
 
 def test_arms_that_cannot_be_compared() -> None:

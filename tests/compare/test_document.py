@@ -43,6 +43,6 @@ def test_everything_is_in_it(document: dict[str, Json]) -> None:
 
 def test_never_is_said_and_undefined_is_null(document: dict[str, Json]) -> None:
     run = document["arms"][0]["runs"][0]["rollouts_to_target"]
-    assert run == {"reached": False, "value": None, "within": 1280}
+    assert run == {"reached": False, "value": None, "within": 640}
     assert document["arms"][0]["summary"]["rollouts_to_target"]["point"] == "infinite"
     assert document["comparisons"][0]["rollouts"]["medians"]["point"] is None

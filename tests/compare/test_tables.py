@@ -33,7 +33,7 @@ def test_a_row_per_measure(tmp_path: Path) -> None:
 def test_a_row_per_run(tmp_path: Path) -> None:
     table = run_table(study(tmp_path))
     assert [row[0] for row in table.rows[:2]] == ["fast, seed 0", "plain, seed 0"]
-    assert table.rows[1][1] == "> 1,280"
+    assert table.rows[1][1] == "> 640"
     assert all(len(row) == len(table.titles) for row in table.rows)
 
 

@@ -99,7 +99,7 @@ def test_making_and_opening_a_store_on_a_full_disk(disk: Path, journal: str) -> 
     outcomes: Counter[str] = Counter()
     for offset in range(25):
         path = fresh_start(disk)
-        ballast = fill(disk, leave=offset * 8 * BLOCK)
+        ballast = fill(disk, leave=offset * 12 * BLOCK)
         try:
             with SqliteStore(path, journal=journal):
                 outcomes["made"] += 1

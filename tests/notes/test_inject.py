@@ -41,7 +41,7 @@ def chat_of(name: str) -> Chat:
     if name == "tiny":
         from transformers import AutoTokenizer
 
-        from recollect.models.loading import TINY
+        from recollect.models.catalog import TINY
 
         return Chat(AutoTokenizer.from_pretrained(str(TINY)))
     return Chat(shared_tokenizer(name))

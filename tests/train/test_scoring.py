@@ -59,7 +59,12 @@ def test_one_penalty_per_row() -> None:
         score(rows_of([1.0, 0.0]), "grpo", [0.0])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_reward_needs_nobody_to_compare_with() -> None:
+    (row,) = score(rows_of([1.0]), "reward", [0.25]).training
+    assert row.advantage == 0.75
+
+
+@pytest.mark.parametrize("estimator", [name for name in ESTIMATORS if name != "reward"])
 def test_nothing_to_score(estimator: str) -> None:
     assert score([], estimator, []).rows == ()
     assert not score(rows_of([1.0]), estimator, [0.0]).training

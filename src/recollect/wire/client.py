@@ -76,7 +76,11 @@ def _read(
             connection.sock.settimeout(left)
         piece = answer.read1(_CHUNK)
         if not piece:
-            return bytes(data)
+            break
         data += piece
         if len(data) > most:
             raise RequestFailed(f"the server answered more than {most:,} bytes", retry=False)
+    declared = answer.headers.get("Content-Length", "")
+    if declared.isdecimal() and len(data) < int(declared):  # read1 does not tell
+        raise http.client.IncompleteRead(bytes(data), int(declared) - len(data))
+    return bytes(data)

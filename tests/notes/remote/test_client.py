@@ -80,7 +80,9 @@ def raw_answer(data: bytes, hold: float = 0.0) -> tuple[str, threading.Thread]:
 
     def serve() -> None:
         with listening, listening.accept()[0] as connection:
-            connection.recv(65536)
+            asked = b""
+            while not asked.endswith(b"\r\n\r\n{}"):  # what stays unread would reset the answer
+                asked += connection.recv(65536)
             connection.sendall(data)
             time.sleep(hold)
 

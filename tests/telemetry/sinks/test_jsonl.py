@@ -45,6 +45,7 @@ def test_lines_by_hand(tmp_path: Path) -> None:
         "floor": 0.05,
         "reward": 0.4,
         "reward_std": 0.1,
+        "tools": None,
     }
 
 
