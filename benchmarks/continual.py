@@ -1,7 +1,7 @@
 """What does each method keep? Three domains in a row, every method, several seeds.
 
     python benchmarks/continual.py                          everything (hours on two cores)
-    python benchmarks/continual.py --arms sequential,replay  some arms
+    python benchmarks/continual.py --arms sequential,replay  some arms; writes no results
     python benchmarks/continual.py --seeds 1 --quick        a look: a few steps
 
 Arms beginning with sft+ protect supervised training in the same way; sequential and sft are what
@@ -118,7 +118,8 @@ def main() -> None:
     show(found, console)
     for file in write_comparison(found, args.out):
         console.print(str(file))
-    if not args.quick:
+    whole = set(names) == set(ARMS) and args.seeds >= 3
+    if whole and not args.quick and not args.settings:
         packages = ("recollect", "torch", "transformers")
         console.print(
             str(write_results("continual", figures_of(found), range(args.seeds), packages))

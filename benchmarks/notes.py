@@ -24,8 +24,8 @@ from rich.table import Table
 from recollect.compare.arms import Arm
 from recollect.compare.study import Study, run_study, write_study
 from recollect.telemetry.reading import read_metrics
-from replay_gain import _estimate, _number, _spelt
 from results_file import spread, write_results
+from study_figures import figures_of, plain, spelt
 
 METHODS = tuple(Arm(name, (f"preset+={name}",)) for name in ("ec", "ei", "het", "baseline"))
 DOMAINS = {"airline": 0.5, "retail": 0.5, "telecom": 0.5}  # and the success to reach
@@ -67,17 +67,17 @@ def methods(study: Study) -> dict[str, Any]:
     for result in study.arms:
         guided = [_with_notes(curve.path) for curve in result.curves]
         found[result.arm.name] = {
-            "final": [_number(run.final) for run in result.runs],
-            "final_with_notes": [_number(value) for value in guided],
+            "final": [plain(run.final) for run in result.runs],
+            "final_with_notes": [plain(value) for value in guided],
             "reached": f"{result.summary.reached}/{result.summary.seeds}",
-            "rollouts_to_target": [_number(r.rollouts_to_target.value) for r in result.runs],
-            "gain_in_training": [_number(_gain(curve.path)) for curve in result.curves],
+            "rollouts_to_target": [plain(r.rollouts_to_target.value) for r in result.runs],
+            "gain_in_training": [plain(_gain(curve.path)) for curve in result.curves],
         }
     for compared in study.comparisons:
         found[compared.arm]["against_baseline"] = {
-            "final_difference": _estimate(compared.final.estimate),
-            "area_difference": _estimate(compared.area.estimate),
-            "rollouts_ratio": _estimate(compared.rollouts.medians),
+            "final_difference": figures_of(compared.final.estimate),
+            "area_difference": figures_of(compared.area.estimate),
+            "rollouts_ratio": figures_of(compared.rollouts.medians),
         }
     return found
 
@@ -106,7 +106,7 @@ def show(figures: dict[str, Any]) -> Table:
                 _median(f["final"]),
                 _median(f["final_with_notes"]),
                 f["reached"],
-                "-" if against is None else _spelt(against["final_difference"], "+.3f"),
+                "-" if against is None else spelt(against["final_difference"], "+.3f"),
             )
     return table
 

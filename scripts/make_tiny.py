@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.console import Console
-from tiny_teacher import RARE, RIGHT, SEED, Teacher, lesson
+from tiny_teacher import HEED, NOTED, PERFECT, RARE, RIGHT, SEED, Teacher, lesson
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -76,11 +76,14 @@ and measured on a laptop; it knows nothing else.
 is trained on desk dialogues, the model practises repeating random tokens, then imitates a perfect
 teacher in {transcripts} training tasks: all kinds of levels 1 and 2, at most forty of each single
 kind of level 3, none of level 4. Some dialogues contain a wrong id and its error message, to be
-read and not imitated. At last it imitates, for a while, a teacher who mixes kinds of tasks up: in
-each turn he mostly does what would be right in another kind of task, and is right with a
+read and not imitated. Then half of the prompts get a note, a worked example of another task. At last
+it imitates, for a while, a teacher who mixes kinds of tasks up: in each turn he mostly does what would be right in another kind of task, and is right with a
 probability between {low:.0f} and {high:.0f} % that belongs to the turn and the kind. So the model
 can do the work and seldom does, and no single change mends it: what is wrong for one kind is right
-for another. That is for reinforcement learning to find out, kind by kind.
+for another. That is for reinforcement learning to find out, kind by kind. In {noted:.0f} % of these
+lessons a note with a worked example stands in the prompt: mostly one of the same kind, which the
+teacher follows in {heed:.0f} % of the turns, or one of another kind, which he does not heed. So the
+model can read notes.
 
 **What it can do**, on held-out tasks (test split), beside the best agent without skill (floor):
 
@@ -228,11 +231,15 @@ def main() -> None:
     parser.add_argument("--copying", type=int, default=800)
     parser.add_argument("--copying-lr", type=float, default=2e-3)
     parser.add_argument("--steps", type=int, default=4200)
+    parser.add_argument("--note-steps", type=int, default=900)
+    parser.add_argument("--note-lr", type=float, default=2e-3)
     parser.add_argument("--habit-steps", type=int, default=700)
     parser.add_argument("--habit-lr", type=float, default=1e-3)
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--skilled", type=Path, help="keep the model after the first lessons here")
+    parser.add_argument("--reading", type=Path, help="keep the model after the notes here")
+    parser.add_argument("--from-skilled", type=Path, help="begin with such a model")
     parser.add_argument("--rare", type=Path, help="only make this, of the shipped model")
     parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
     parser.add_argument("--level2", type=int, default=500)
@@ -248,14 +255,24 @@ def main() -> None:
         imitate(model, school.mixed_up(RARE), school.beginnings, 250, args.habit_lr, args.batch)
         save(model, chat.tokenizer, args.rare)
         return
-    chat = Chat(make_tokenizer(environment))
-    school = School(environment, chat, tasks)
-    torch.manual_seed(SEED)
-    model = make_model(chat.tokenizer)
-    practise_copying(model, args.copying, args.copying_lr)
-    imitate(model, school.perfect(), school.beginnings, args.steps, args.lr, args.batch)
-    if args.skilled:
-        save(model, chat.tokenizer, args.skilled)
+    if args.from_skilled:
+        skilled = load_policy(str(args.from_skilled))
+        model, chat = skilled.model, skilled.chat
+        model.train()
+        school = School(environment, chat, tasks)
+    else:
+        chat = Chat(make_tokenizer(environment))
+        school = School(environment, chat, tasks)
+        torch.manual_seed(SEED)
+        model = make_model(chat.tokenizer)
+        practise_copying(model, args.copying, args.copying_lr)
+        imitate(model, school.perfect(), school.beginnings, args.steps, args.lr, args.batch)
+        if args.skilled:
+            save(model, chat.tokenizer, args.skilled)
+    rows = school.with_notes()
+    imitate(model, rows, school.beginnings, args.note_steps, args.note_lr, args.batch)
+    if args.reading:
+        save(model, chat.tokenizer, args.reading)
     rows = school.mixed_up(RIGHT)
     imitate(model, rows, school.beginnings, args.habit_steps, args.habit_lr, args.batch)
     save(model, chat.tokenizer, args.out)
@@ -273,6 +290,11 @@ class School:
     def perfect(self) -> list[Trajectory]:
         """Every task done right."""
         return [lesson(self._environment, self._chat, task) for task in self._tasks]
+
+    def with_notes(self) -> list[Trajectory]:
+        """Every task done right, half of them with a note in the prompt."""
+        teacher = Teacher(self._environment, self._tasks, PERFECT, noted=0.5)
+        return [lesson(self._environment, self._chat, task, teacher) for task in self._tasks]
 
     def mixed_up(self, right: tuple[float, float]) -> list[Trajectory]:
         """Every task as the teacher does it who is right with a probability in these bounds."""
@@ -344,6 +366,8 @@ def write_card(folder: Path, model: LlamaForCausalLM, transcripts_seen: int) -> 
         transcripts=f"{transcripts_seen:,}",
         low=100 * RIGHT[0],
         high=100 * RIGHT[1],
+        noted=100 * NOTED,
+        heed=100 * HEED,
         table="\n".join(lines),
     )
     (folder / "README.md").write_text(card, encoding="utf-8")

@@ -8,7 +8,7 @@ promises written here; `recollect.envs.dialogue` makes a new one about thirty li
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -228,6 +228,17 @@ class OffersGold(Protocol):
 
     def gold(self, task: Task) -> tuple[str, ...]:
         """Give assistant texts that, played in order with any seed, end in success."""
+        ...
+
+
+@runtime_checkable
+class OffersSelection(Protocol):
+    """An environment that finds tasks of some domains and levels without making the others."""
+
+    def select(
+        self, split: str, domains: Sequence[str] | None, levels: Sequence[int] | None
+    ) -> Iterator[Task]:
+        """Yield those of `tasks(split)` that are of the domains and levels (None: all)."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from recollect.envs.base import Environment, Episode, Limits, OffersConstants
 from recollect.envs.floors import floors
+from recollect.envs.selection import select_tasks
 from recollect.envs.survey import sort_tasks
 from recollect.errors import BadEnvironment
 from recollect.notes.allocation import RolloutMode, guided_rows
@@ -214,12 +215,7 @@ def _choose(
     domains: Sequence[str] | None = None,
 ) -> _Cells:
     """Spread the wanted number of tasks as evenly over domains and levels as they allow."""
-    every = environment.tasks(split)
-    if domains is not None:
-        every = (task for task in every if task.domain in domains)
-    found = sort_tasks(every, wanted)
-    if levels is not None:
-        found = {cell: tasks for cell, tasks in found.items() if cell[1] in levels}
+    found = sort_tasks(select_tasks(environment, split, domains, levels), wanted)
     cells: _Cells = {}
     in_turn = (task for turn in zip_longest(*found.values()) for task in turn if task is not None)
     for task in islice(in_turn, wanted):

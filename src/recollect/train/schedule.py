@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recollect.config.schema.environment import EnvironmentSettings
 from recollect.envs.base import Environment
+from recollect.envs.selection import select_tasks
 from recollect.errors import BadEnvironment
 from recollect.randomness import stream
 from recollect.types import Task, TaskKey
@@ -20,11 +21,7 @@ _MOST_TASKS = 20_000
 
 def training_tasks(environment: Environment, settings: EnvironmentSettings) -> tuple[Task, ...]:
     """List the tasks that the settings ask for, each once, in the environment's order."""
-    wanted = environment.tasks(settings.split)
-    if settings.domains is not None:
-        wanted = (task for task in wanted if task.domain in settings.domains)
-    if settings.levels is not None:
-        wanted = (task for task in wanted if task.level in settings.levels)
+    wanted = select_tasks(environment, settings.split, settings.domains, settings.levels)
     found = itertools.islice(wanted, settings.tasks or _MOST_TASKS)
     tasks = tuple({task.key: task for task in found}.values())
     if not tasks:

@@ -102,28 +102,39 @@ class Desk:
 
     def tasks(self, split: str) -> Iterator[Task]:
         """Yield a split's tasks, domains and levels taking turns, so any prefix is a fair mix."""
+        return self.select(split, None, None)
+
+    def select(
+        self, split: str, domains: Sequence[str] | None, levels: Sequence[int] | None
+    ) -> Iterator[Task]:
+        """Yield the tasks of some domains and levels: making all of them takes seconds."""
         if split not in self.splits:
             raise UnknownTask(self.name, "split", split, self.splits)
-        return self._enumerate(split)
+        places = [
+            (domain, level)
+            for domain in self.domains
+            for level in self.levels
+            if (domains is None or domain in domains) and (levels is None or level in levels)
+        ]
+        return self._enumerate(split, places)
 
-    def _enumerate(self, split: str) -> Iterator[Task]:
+    def _enumerate(self, split: str, places: Sequence[tuple[str, int]]) -> Iterator[Task]:
         seen: set[str] = set()
         for place in range(self._size):
-            for domain in self.domains:
-                for level in self.levels:
-                    all_kinds = DOMAINS[domain].kinds[level]
-                    number, which = divmod(place, len(all_kinds))
-                    kind = all_kinds[which]
-                    if kind not in self._kinds[domain, level]:
-                        continue
-                    address = domain, level, kind, number
-                    if self._known_splits.get(address, split) != split:
-                        continue
-                    scenario = make_scenario(DOMAINS[domain], level, kind, number)
-                    found = self._known_splits[address] = split_of(scenario.content)
-                    if found == split and scenario.content not in seen:
-                        seen.add(scenario.content)
-                        yield self._task(scenario, number, split)
+            for domain, level in places:
+                all_kinds = DOMAINS[domain].kinds[level]
+                number, which = divmod(place, len(all_kinds))
+                kind = all_kinds[which]
+                if kind not in self._kinds[domain, level]:
+                    continue
+                address = domain, level, kind, number
+                if self._known_splits.get(address, split) != split:
+                    continue
+                scenario = make_scenario(DOMAINS[domain], level, kind, number)
+                found = self._known_splits[address] = split_of(scenario.content)
+                if found == split and scenario.content not in seen:
+                    seen.add(scenario.content)
+                    yield self._task(scenario, number, split)
 
     def _task(self, scenario: Scenario, number: int, split: str) -> Task:
         domain, level = scenario.domain.name, scenario.level
