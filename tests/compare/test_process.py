@@ -18,6 +18,13 @@ from recollect.train.summary import state_of
 from train.small import make_config, make_model
 
 STEPS = 40
+STARTER = """
+import sys, time
+from pathlib import Path
+from recollect.compare.process import process_launch
+worker = process_launch()(Path(sys.argv[1]))
+time.sleep(600)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +70,27 @@ def test_a_stopped_worker_saves_and_its_run_goes_on(tmp_path: Path, model: Path)
 
 def test_a_worker_ends_with_whoever_started_it(tmp_path: Path, model: Path) -> None:
     path = make_run(tmp_path / "orphan", model)
-    with (tmp_path / "out").open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "recollect.compare.worker", str(path)],
-            stdin=subprocess.PIPE,
-            stdout=out,
-        )
+    process = subprocess.Popen([sys.executable, "-c", STARTER, str(path)])
     wait_for_step(path)
-    assert process.stdin is not None
-    process.stdin.close()  # what the kernel does when the parent is gone
-    assert process.wait(60) == 143
-    assert state_of(RunFolder(path)).saved >= 2
+    process.kill()
+    assert process.wait(60) == -9
+    end = time.monotonic() + 60
+    while state_of(RunFolder(path)).saved < 2:  # its worker hears of it, saves and leaves
+        assert time.monotonic() < end, (path / LOG).read_text()
+        time.sleep(0.05)
+    stood = last_step(path)
+    assert stood < STEPS
+    time.sleep(1)
+    assert last_step(path) == stood
+
+
+def test_a_worker_that_is_killed_is_gone(tmp_path: Path, model: Path) -> None:
+    path = make_run(tmp_path / "killed", model)
+    worker = process_launch()(path)
+    wait_for_step(path)
+    worker.kill()
+    assert worker.poll() == -9
+    assert state_of(RunFolder(path)).saved < STEPS
 
 
 def test_a_worker_that_cannot_train_says_why(

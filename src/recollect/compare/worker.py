@@ -1,12 +1,13 @@
-"""The process that trains one run of a comparison: `python -m recollect.compare.worker FOLDER`.
+"""The process that trains one run of a comparison.
 
 It opens the run where it stands, trains, and ends with 0 (finished), 128 + signal (stopped in
-order, saved) or an error's exit code. It stops in order when its standard input ends, so that
+order, saved) or an error's exit code. It stops in order when whoever started it is gone, so that
 it never outlives a comparison that was killed.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -81,13 +82,25 @@ def _say(error: RecollectError) -> None:
     sys.stdout.flush()
 
 
+def main(folder: str, threads: int | None = None) -> None:
+    """Be the process of a run: `multiprocessing` calls this. Leaves with the exit code."""
+    path = Path(folder)
+    if sys.platform != "win32":
+        os.setpgid(0, 0)
+    log = os.open(path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    threading.Thread(target=_stop_with_the_parent, daemon=True).start()
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    sys.exit(work(path))
+
+
 def _stop_with_the_parent() -> None:
     """Wait until whoever started us is gone, then stop in order."""
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-if __name__ == "__main__":
-    threading.Thread(target=_stop_with_the_parent, daemon=True).start()
-    sys.exit(work(Path(sys.argv[1])))
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
