@@ -18,8 +18,6 @@ Rollouts and seconds are those until held-out greedy success reaches the regime'
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,7 @@ from recollect.compare.arms import Arm
 from recollect.compare.measures import Measures
 from recollect.compare.study import ArmResult, Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
-from replay_gain import MAKE_TINY, RARE
+from replay_gain import RARE, make_rare
 from results_file import write_results
 from study_figures import figures_of, plain, spelt
 
@@ -175,8 +173,8 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", help="key=value settings on top, for all arms")
     args = parser.parse_args()
     console, figures = Console(), dict[str, Any]()
-    if "sparse" in (args.regime or REGIMES) and not RARE.is_dir():
-        subprocess.run([sys.executable, str(MAKE_TINY), "--rare", str(RARE)], check=True)
+    if "sparse" in (args.regime or REGIMES):
+        make_rare()
     for name in args.regime or REGIMES:
         figures[name] = run_regime(name, REGIMES[name], args, console)
     if args.same or args.arm:

@@ -3,9 +3,10 @@
     python benchmarks/replay_settings.py                 all arms, three seeds
     python benchmarks/replay_settings.py --seeds 1       a look
 
-Every arm is the demo preset with a few settings changed, all at the preset's learning rate: this
-compares arms of replay with each other. What replay is worth is for replay_gain.py, where the twin
-has its own best setting. "area" is the mean held-out success while learning, in points.
+Every arm is the demo preset in the sparse regime of replay_gain.py, where replay matters, with a few
+settings changed, all at the preset's learning rate: this compares arms of replay with each other.
+What replay is worth is for replay_gain.py, where the twin has its own best setting. "area" is the
+mean held-out success while learning, in points.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from rich.table import Table
 
 from recollect.compare.arms import TWIN, Arm
 from recollect.compare.study import ArmResult, Study, run_study, write_study
+from replay_gain import REGIMES, make_rare
 from results_file import spread, write_results
 
-SETTINGS = ("checkpoint.every=0", "run.steps=20", "eval.tasks=60", "eval.every=2")
+SETTINGS = REGIMES["sparse"].settings
 BUFFER = "replay.modes=[buffer]"
 ARMS = {
     "repair": ("replay.modes=[repair]",),
@@ -29,8 +31,8 @@ ARMS = {
     "buffer": (BUFFER,),
     "repair-buffer": (),
     "mix-repair-buffer": ("replay.modes=[mix,repair,buffer]",),
-    "buffer-4-updates": (BUFFER, "replay.buffer_updates=4"),
-    "buffer-4-updates-8-uses": (BUFFER, "replay.buffer_updates=4", "pool.max_uses=8"),
+    "buffer-4-updates-16-uses": (BUFFER, "replay.buffer_updates=4", "pool.max_uses=16"),
+    "buffer-young": (BUFFER, "pool.max_age=8"),
     "buffer-by-advantage": (BUFFER, "draw.priority=advantage", "draw.alpha=1"),
     "buffer-of-successes": (BUFFER, "pool.keep=successes"),
     "buffer-shape": (BUFFER, "correction.kind=shape", "correction.weight=10"),
@@ -71,10 +73,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("compare/replay_settings"))
     args = parser.parse_args()
+    make_rare()
     arms = [*(Arm(name, settings) for name, settings in ARMS.items()), TWIN]
     study = run_study(
         arms, range(100, 100 + args.seeds), args.out, source="demo", settings=SETTINGS,
-        target=0.5, jobs=args.jobs,
+        target=REGIMES["sparse"].target, jobs=args.jobs,
     )  # fmt: skip
     write_study(study)
     figures = figures_of(study)
