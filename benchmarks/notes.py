@@ -5,6 +5,7 @@
     python benchmarks/notes.py --seeds 1 run.steps=2 eval.tasks=6    a look; writes no results
 
 baseline never sees a note; ec keeps notes in what is trained, ei takes them out, het does both.
+ei-recorded weighs what was taken out by the true importance ratio, as recorded under the note.
 Success is that of held-out greedy attempts *without* notes, for all four; success with the notes
 that the run has gathered stands beside it. Rollouts are those until success without notes reaches
 the target. Every method is compared with the baseline, with intervals over seeds.
@@ -27,16 +28,23 @@ from recollect.telemetry.reading import read_metrics
 from results_file import spread, write_results
 from study_figures import figures_of, plain, spelt
 
-METHODS = tuple(Arm(name, (f"preset+={name}",)) for name in ("ec", "ei", "het", "baseline"))
+METHODS = (
+    Arm("ec", ("preset+=ec",)),
+    Arm("ei", ("preset+=ei",)),
+    Arm("ei-recorded", ("preset+=ei", "notes.ratio=recorded")),
+    Arm("het", ("preset+=het",)),
+    Arm("baseline", ("preset+=baseline",)),
+)
 DOMAINS = {"airline": 0.5, "retail": 0.5, "telecom": 0.5}  # and the success to reach
 BASE = (
     "checkpoint.every=0",
-    "eval.tasks=90",
+    "eval.tasks=60",
     "eval.every=4",
-    "run.steps=24",
+    "run.steps=16",
     "replay.modes=[]",
     "notes.top_k=1",
     "notes.max_chars=600",
+    "notes.min_overlap=0.3",
 )
 
 

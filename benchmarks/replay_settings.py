@@ -3,10 +3,10 @@
     python benchmarks/replay_settings.py                 all arms, three seeds
     python benchmarks/replay_settings.py --seeds 1       a look
 
-Every arm is the demo preset in the sparse regime of replay_gain.py, where replay matters, with a few
-settings changed, all at the preset's learning rate: this compares arms of replay with each other.
-What replay is worth is for replay_gain.py, where the twin has its own best setting. "area" is the
-mean held-out success while learning, in points.
+Every arm is the demo preset in the sparse regime of replay_gain.py, where replay matters, with a
+few settings changed, all at the preset's learning rate: this compares arms of replay with each
+other. What replay is worth is for replay_gain.py, where the twin has its own best setting. "area"
+is the mean held-out success while learning, in points.
 """
 
 from __future__ import annotations

@@ -78,13 +78,14 @@ teacher in {transcripts} training tasks: all kinds of levels 1 and 2, at most fo
 kind of level 3, none of level 4. Some dialogues contain a wrong id and its error message, to be
 read and not imitated. Then half of the prompts get a note, a worked example of another task.
 
-At last it imitates, for a while, a teacher who mixes kinds of tasks up: in each turn he mostly does
-what would be right in another kind of task, and is right with a probability between {low:.0f} and
-{high:.0f} % that belongs to the turn and the kind. So the model can do the work and seldom does, and
-no single change mends it: what is wrong for one kind is right for another. That is for
-reinforcement learning to find out, kind by kind. In {noted:.0f} % of these lessons a note stands in
-the prompt: mostly an example of the same kind, which he follows in {heed:.0f} % of the turns, or one
-of another kind, which he does not heed. So the model can read notes, and does better with good ones.
+At last it imitates, for a while, a teacher who mixes kinds of tasks up: in each turn he mostly
+does what would be right in another kind of task, and is right with a probability between
+{low:.0f} and {high:.0f} % that belongs to the turn and the kind. So the model can do the work and
+seldom does, and no single change mends it: what is wrong for one kind is right for another. That
+is for reinforcement learning to find out, kind by kind. In {noted:.0f} % of these lessons a note
+stands in the prompt: mostly an example of the same kind, which he follows in {heed:.0f} % of the
+turns, or one of another kind, which he does not heed. So the model can read notes, and does better
+with good ones.
 
 **What it can do**, on held-out tasks (test split), beside the best agent without skill (floor):
 

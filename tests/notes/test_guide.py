@@ -68,6 +68,18 @@ def test_notes_fill_the_room_there_is() -> None:
     assert [note.id for note in barred.notes] == [BAG.id]
 
 
+def test_a_note_that_shares_too_few_words_with_the_task_stays_out() -> None:
+    task = Task("e", "x", query="Seat, please: bag later")
+    found = [
+        [
+            note.id
+            for note in Guide(Shelf(), GuideRules(TEMPLATE, min_overlap=o), 1).for_task(task).notes
+        ]
+        for o in (0.0, 0.25, 0.26)
+    ]
+    assert found == [[BAG.id], [BAG.id], []]  # one word of four
+
+
 def test_the_question_is_the_query_or_the_name() -> None:
     assert question_of(Task("e", "t", query="why?")) == "why?"
     assert question_of(Task("e", "t7", domain="air")) == "air t7"

@@ -17,6 +17,7 @@ from recollect.notes.allocation import (
 from recollect.notes.bank import NoteSearch
 from recollect.notes.credit import Credit
 from recollect.notes.inject import NOTHING, Guidance, NoteTemplate, Place
+from recollect.notes.retrieve import similarity
 from recollect.trajectory import Trajectory
 from recollect.types import NoteId, RunId, Task, TaskKey
 
@@ -34,6 +35,7 @@ class GuideRules:
     top_k: int = 3
     max_chars: int = 2000
     min_trust: float = 0.5
+    min_overlap: float = 0.0
     workspace: str = "default"
     retire_rows: int = 0
     retire_gain: float = 0.0
@@ -73,13 +75,15 @@ class Guide:
     def for_task(self, task: Task) -> Guidance:
         """Find the notes of a task, as its prompt shows them."""
         rules = self._rules
+        question = question_of(task)
         found = self._bank.search(
-            question_of(task), rules.top_k, rules.workspace, rules.min_trust, self._barred
+            question, rules.top_k, rules.workspace, rules.min_trust, self._barred
         )
         chosen: list[Note] = []
         room = rules.max_chars
         for each in found:
-            if len(each.note.content) <= room:
+            fits = overlap(question, each.note) >= rules.min_overlap
+            if fits and len(each.note.content) <= room:
                 chosen.append(each.note)
                 room -= len(each.note.content)
         return Guidance(rules.template.wrap(chosen), rules.place) if chosen else NOTHING
@@ -110,6 +114,11 @@ class Guide:
 def question_of(task: Task) -> str:
     """What the bank is asked for a task: its query, or its name where it has none."""
     return task.query or f"{task.domain} {task.id}"
+
+
+def overlap(question: str, note: Note) -> float:
+    """Measure how much a note has to do with a question, by the words of its when-to-use."""
+    return similarity(question, note.when_to_use or note.content)
 
 
 def trials_of(rows: Sequence[Trajectory], run: RunId, step: int) -> list[NoteTrial]:

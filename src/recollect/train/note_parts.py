@@ -131,6 +131,7 @@ def make_guide(config: Config, bank: NoteSearch, barred: Collection[NoteId] = ()
         top_k=n.top_k,
         max_chars=n.max_chars,
         min_trust=n.min_trust,
+        min_overlap=n.min_overlap,
         workspace=n.workspace,
         retire_rows=n.retire_rows,
         retire_gain=n.retire_gain,

@@ -110,6 +110,14 @@ class NotesSettings(Section):
         le=1,
         description="Notes that are trusted less stay out of prompts.",
     )
+    min_overlap: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of words that a task's query and a note's when-to-use must have in "
+        "common, of all words in either: notes with less to do with the task stay out of its "
+        "prompts, however they were found. 0 = what is found is used.",
+    )
     workspace: str = Field(
         default="default",
         min_length=1,
