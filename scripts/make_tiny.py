@@ -228,39 +228,17 @@ def imitate(
 
 def main() -> None:
     """Build tokenizer and weights and write them into the package."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=TINY)
-    parser.add_argument("--copying", type=int, default=800)
-    parser.add_argument("--copying-lr", type=float, default=2e-3)
-    parser.add_argument("--steps", type=int, default=4200)
-    parser.add_argument("--note-steps", type=int, default=900)
-    parser.add_argument("--note-lr", type=float, default=2e-3)
-    parser.add_argument("--habit-steps", type=int, default=700)
-    parser.add_argument("--habit-lr", type=float, default=1e-3)
-    parser.add_argument("--batch", type=int, default=24)
-    parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--skilled", type=Path, help="keep the model after the first lessons here")
-    parser.add_argument("--reading", type=Path, help="keep the model after the notes here")
-    parser.add_argument("--from-skilled", type=Path, help="begin with such a model")
-    parser.add_argument("--rare", type=Path, help="only make this, of the shipped model")
-    parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
-    parser.add_argument("--level2", type=int, default=500)
-    parser.add_argument("--level3", type=int, default=40)
-    args = parser.parse_args()
+    args = arguments()
     environment = load_environment("desk", size=3000)
     tasks = choose_tasks(environment, {1: args.level1, 2: args.level2, 3: args.level3})
     if args.rare:
-        shipped = load_policy(str(TINY))
-        model, chat = shipped.model, shipped.chat
-        model.train()
+        model, chat = reopen(TINY)
         school = School(environment, chat, tasks)
         imitate(model, school.mixed_up(RARE), school.beginnings, 250, args.habit_lr, args.batch)
         save(model, chat.tokenizer, args.rare)
         return
     if args.from_skilled:
-        skilled = load_policy(str(args.from_skilled))
-        model, chat = skilled.model, skilled.chat
-        model.train()
+        model, chat = reopen(args.from_skilled)
         school = School(environment, chat, tasks)
     else:
         chat = Chat(make_tokenizer(environment))
@@ -273,12 +251,39 @@ def main() -> None:
             save(model, chat.tokenizer, args.skilled)
     rows = school.with_notes()
     imitate(model, rows, school.beginnings, args.note_steps, args.note_lr, args.batch)
-    if args.reading:
-        save(model, chat.tokenizer, args.reading)
     rows = school.mixed_up(RIGHT)
     imitate(model, rows, school.beginnings, args.habit_steps, args.habit_lr, args.batch)
     save(model, chat.tokenizer, args.out)
     write_card(args.out, model, len(tasks))
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=TINY)
+    parser.add_argument("--copying", type=int, default=800)
+    parser.add_argument("--copying-lr", type=float, default=2e-3)
+    parser.add_argument("--steps", type=int, default=4200)
+    parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--note-steps", type=int, default=900)
+    parser.add_argument("--note-lr", type=float, default=2e-3)
+    parser.add_argument("--habit-steps", type=int, default=700)
+    parser.add_argument("--habit-lr", type=float, default=1e-3)
+    parser.add_argument("--batch", type=int, default=24)
+    parser.add_argument("--skilled", type=Path, help="keep the model after the first lessons here")
+    parser.add_argument("--from-skilled", type=Path, help="begin with such a model")
+    parser.add_argument("--rare", type=Path, help="only make this, of the shipped model")
+    parser.add_argument("--level1", type=int, default=500, help="gold attempts of each kind")
+    parser.add_argument("--level2", type=int, default=500)
+    parser.add_argument("--level3", type=int, default=40)
+    return parser.parse_args()
+
+
+def reopen(folder: Path) -> tuple[LlamaForCausalLM, Chat]:
+    """Load a model to go on training it."""
+    policy = load_policy(str(folder))
+    policy.model.train()
+    return policy.model, policy.chat
 
 
 class School:
