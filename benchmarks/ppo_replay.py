@@ -6,9 +6,9 @@
     python benchmarks/ppo_replay.py --arm standard --arm off --regime sparse
 
 The seed's table of its presets was simulated; this one is measured. Every regime is compared twice
-on the same seeds: **same**, all presets with the same settings; and **best**, every preset (`off`
-too) with its own best learning rate and epochs, found with the same budget on other seeds.
-Only the second says what replay is worth: `off` is then the strongest run without replay.
+on the same seeds: **same**, all presets with the same settings; and **best**, those of TUNED with
+their own best learning rate and epochs, found with the same budget on other seeds. Only the second
+says what replay is worth: `off` is then the strongest run without replay.
 
 Rollouts and seconds are those until held-out greedy success reaches the regime's target. A seed has
 *collapsed* if it diverged, or ended below half of the best success it had reached. The runs lie in
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,34 +29,24 @@ from recollect.compare.arms import Arm
 from recollect.compare.measures import Measures
 from recollect.compare.study import ArmResult, Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
-from replay_gain import RARE, make_rare
+from replay_gain import REGIMES as GAIN
+from replay_gain import Regime, make_rare
 from results_file import write_results
-from study_figures import figures_of, plain, spelt
+from study_figures import figures_of, plain, shown, spelt
 
 # The baseline comes last.
 PRESETS = ("standard", "high-efficiency", "prioritized", "conservative", "off")
+TUNED = ("standard", "conservative", "off")
 TUNING_SEEDS = (1000, 1001)
 GRID = (
     Axis("train.learning_rate", ("1e-4", "2e-4", "4e-4")),
-    Axis("train.epochs", ("1", "2", "4")),
+    Axis("train.epochs", ("1", "4")),
 )
 LEAST_BEST = 0.05  # a run that never got anywhere has nothing to collapse from
 
 
-@dataclass(frozen=True)
-class Regime:
-    """Settings on top of the preset ppo, and the held-out success to reach."""
-
-    settings: tuple[str, ...]
-    target: float
-
-
-BASE = ("checkpoint.every=0", "run.steps=21", "eval.tasks=60", "eval.every=3")
-REGIMES = {
-    "dense": Regime(BASE, 0.5),
-    # The same tasks from a start that is hardly ever right, as in replay_gain.
-    "sparse": Regime((*BASE, f"model.name={RARE}", "run.steps=36", "eval.every=4"), 0.3),
-}
+# Tasks, starts, steps and targets of replay_gain.
+REGIMES = {name: GAIN[name] for name in ("sparse", "dense")}
 
 
 def run_regime(
@@ -66,19 +55,17 @@ def run_regime(
     """Run one regime both ways and give its figures."""
     settings = (*regime.settings, *args.settings)
     target = args.target or regime.target
-    figures: dict[str, Any] = {"target": target, "settings": list(settings)}
-    ways: dict[str, Tuning | None] = {"same": None}
-    if not args.same:
-        ways["best"] = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
-    for way, tuning in ways.items():
+    figures: dict[str, Any] = {"target": target, "settings": shown(settings)}
+    tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
+    for way in ("same",) if args.same else ("same", "best"):
         study = run_study(
-            arms_of(args.arm),
+            arms_of(PRESETS if way == "same" else TUNED, args.arm),
             range(args.seeds),
             args.out / name / way,
             source="ppo",
             settings=settings,
             target=target,
-            tuning=tuning,
+            tuning=tuning if way == "best" else None,
             jobs=args.jobs,
         )
         write_study(study)
@@ -87,10 +74,10 @@ def run_regime(
     return figures
 
 
-def arms_of(names: Sequence[str] | None) -> list[Arm]:
-    """The presets as arms, in their order."""
-    wanted = set(names or PRESETS) | {"off"}
-    return [Arm(name, (f"preset+={name}",)) for name in PRESETS if name in wanted]
+def arms_of(presets: Sequence[str], wanted: Sequence[str] | None) -> list[Arm]:
+    """Presets as arms, in their order; only those that are wanted, and `off`."""
+    chosen = [name for name in presets if wanted is None or name in {*wanted, "off"}]
+    return [Arm(name, (f"preset+={name}",)) for name in chosen]
 
 
 def study_figures(study: Study) -> dict[str, Any]:
@@ -105,7 +92,7 @@ def study_figures(study: Study) -> dict[str, Any]:
 def _arm(result: ArmResult, against: dict[str, Any]) -> dict[str, Any]:
     runs = result.runs
     figures: dict[str, Any] = {
-        "settings": list(result.arm.settings),
+        "settings": shown(result.arm.settings),
         "reached": f"{result.summary.reached}/{result.summary.seeds}",
         "collapsed": f"{sum(has_collapsed(run) for run in runs)}/{len(runs)}",
         "generated": [plain(run.rollouts) for run in runs],

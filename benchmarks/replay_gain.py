@@ -32,7 +32,7 @@ from recollect.compare.study import Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
 from recollect.compare.verdict import verdict
 from results_file import write_results
-from study_figures import figures_of, plain, spelt
+from study_figures import figures_of, plain, shown, spelt
 
 SLOW = Path(__file__).parent / "slow_desk.py"
 MAKE_TINY = Path(__file__).parent.parent / "scripts" / "make_tiny.py"
@@ -76,7 +76,7 @@ def run_regime(
     """Run one regime both ways and give its figures; `found` has those of earlier regimes."""
     regime = REGIMES[name]
     settings = (*regime.settings, *args.settings)
-    figures: dict[str, Any] = {"target": regime.target, "settings": list(settings)}
+    figures: dict[str, Any] = {"target": regime.target, "settings": shown(settings)}
     for way in ("same",) if args.same else ("same", "best"):
         arms, tuning = [REPLAY, TWIN], None
         if way == "best" and regime.tuned_in in found:
@@ -112,7 +112,7 @@ def study_figures(study: Study) -> dict[str, Any]:
         "area_difference": figures_of(found.area.estimate),
         "arms": {
             result.arm.name: {
-                "settings": list(result.arm.settings),
+                "settings": shown(result.arm.settings),
                 "reached": f"{result.summary.reached}/{result.summary.seeds}",
                 "rollouts_to_target": [plain(r.rollouts_to_target.value) for r in result.runs],
                 "seconds_to_target": [plain(r.seconds_to_target.value) for r in result.runs],

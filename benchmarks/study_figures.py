@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 from recollect.compare.statistics import Estimate
 
@@ -10,6 +12,11 @@ from recollect.compare.statistics import Estimate
 def plain(value: float | None) -> float | None:
     """JSON has no word for infinite and undefined: both are null, and `reached` tells which."""
     return None if value is None or not math.isfinite(value) else round(float(value), 4)
+
+
+def shown(settings: Sequence[str]) -> list[str]:
+    """Settings with paths as seen from the folder in which the benchmark was started."""
+    return [setting.replace(f"{Path.cwd()}/", "") for setting in settings]
 
 
 def figures_of(estimate: Estimate) -> dict[str, float | None]:
