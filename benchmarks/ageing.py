@@ -40,13 +40,13 @@ CORRECTIONS = {
     "recomputed": ("correction.kind=clip", "correction.old_logprobs=recomputed"),
 }
 SETTINGS = (
-    "run.steps=32",
+    "run.steps=24",
     "rollout.tasks_per_step=2",
     "replay.modes=[buffer]",
     "replay.buffer_updates=3",
     "pool.max_uses=none",
     "draw.priority=equal",
-    "eval.every=8",
+    "eval.every=6",
     "eval.tasks=60",
     "checkpoint.every=0",
 )
