@@ -45,11 +45,13 @@ def figures_of(study: Study) -> dict[str, Any]:
 
 
 def _figures(result: ArmResult) -> dict[str, Any]:
+    ratios = [run.replay_ratio for run in result.runs if run.replay_ratio is not None]
     return {
         "settings": list(result.arm.settings),
         "area": spread([100 * (run.area or 0.0) for run in result.runs]),
         "final": spread([100 * (run.final or 0.0) for run in result.runs]),
-        "replay_ratio": spread([run.replay_ratio or 1.0 for run in result.runs]),
+        # rows trained, in all updates, over rows generated; nobody counts it without replay
+        "replay_ratio": spread(ratios) if ratios else None,
     }
 
 
@@ -59,6 +61,8 @@ def show(figures: dict[str, Any]) -> Table:
     for name, found in sorted(figures.items(), key=lambda item: -item[1]["area"]["median"]):
         cells = [
             f"{found[key]['median']:{how}} ({found[key]['min']:{how}}-{found[key]['max']:{how}})"
+            if found[key]
+            else "-"
             for key, how in (("area", ".1f"), ("final", ".0f"), ("replay_ratio", ".1f"))
         ]
         table.add_row(name, *cells)
