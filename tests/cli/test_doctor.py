@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from doctor.runs import Clinic
+from doctor.runs import PPO, WORLDS, Clinic
 from recollect.errors import NotTried, PromiseBroken
 from recollect.proof import promises
 from recollect.proof.promises import Promise
-from train.small import make_model
+from train.small import make_model, settings
 
 from .conftest import assert_refused, invoke
 
@@ -51,6 +51,24 @@ def test_the_same_as_json(clinic: Clinic) -> None:
     assert first["evidence"][0] == {
         "what": "replay/draws, in all", "value": 0.0, "first": 1, "last": 4
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("rate", "codes"), [("0", (1,)), ("0.005", (0, 1))])
+def test_a_critic_that_never_learns_and_one_that_does(
+    clinic: Clinic, tmp_path: Path, rate: str, codes: tuple[int, ...]
+) -> None:
+    """A run of PPO through the command line; what else is wrong with it is not looked at."""
+    world = f"{WORLDS}:EarlyLetters"
+    flags = settings(clinic.model, *PPO, "run.steps=9", "run.name=run", world=world)
+    config = tmp_path / "small.yaml"
+    config.write_text(f"critic:\n  learning_rate: {rate}\n")
+    result = invoke("train", config, *flags, f"run.folder={tmp_path}")
+    assert result.exit_code == 0, result.output
+    result = invoke("doctor", tmp_path / "run")
+    assert result.exit_code in codes, result.output
+    assert ("The critic has hardly moved from 0" in result.stdout) == (rate == "0")
+    assert ("try critic.learning_rate=0.001 (now 0" in result.stdout) == (rate == "0")
+    assert "critic" not in result.stderr
 
 
 def test_a_run_without_findings(clinic: Clinic) -> None:

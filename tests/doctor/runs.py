@@ -27,6 +27,7 @@ WIDE = (
     "train.pack_tokens=400",
 )
 BUFFER = (*QUIET, "replay.modes=[buffer]", "environment.tasks=8")
+PPO = (*WIDE, *QUIET, "run.steps=12", "environment.tasks=8", "algo.advantage=gae")
 # Seconds of a step as the clock of these runs tells them, whatever the machine does.
 CALM = {"collect": 1.0, "update": 0.5, "evaluate": 0.5}
 
@@ -85,6 +86,10 @@ CASES: Mapping[str, Case] = {
     "narrow": Case((*WIDE, *QUIET, "run.steps=28", "train.learning_rate=0.05"), "Narrow"),
     "hopeless": Case((*QUIET, "run.steps=10"), "Hopeless"),
     "solved": Case((*QUIET, "run.steps=4"), "Same"),
+    "sound critic": Case((*PPO, "critic.learning_rate=0.005")),
+    "frozen critic": Case((*PPO, "critic.learning_rate=0")),
+    "slow critic": Case((*PPO, "critic.learning_rate=1e-6")),
+    "wild critic": Case((*PPO, "critic.learning_rate=5", "critic.clip=none")),
     "cut": Case((*QUIET, "run.steps=3", "rollout.max_turns=2"), "Letters"),
     "failing": Case((*QUIET, "run.steps=3"), "Failing"),
     "pushed": Case(

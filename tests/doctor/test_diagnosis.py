@@ -37,6 +37,9 @@ FOUND = {
     "narrow": ("entropy_collapsed", "train.learning_rate=0.025"),
     "hopeless": ("reward_is_flat", None),
     "solved": ("groups_without_signal", "replay.retire=true"),
+    "frozen critic": ("critic_does_not_learn", "critic.learning_rate=0.001"),
+    "slow critic": ("critic_does_not_learn", "critic.learning_rate=0.001"),
+    "wild critic": ("critic_misleads", "critic.learning_rate=0.5"),
     "cut": ("rollouts_are_cut", "rollout.max_turns=4"),
     "failing": ("episodes_fail", "rollout.call_seconds=20"),
     "pushed": ("fresh_rows_are_pushed_down", "replay.participation=train"),
@@ -63,8 +66,19 @@ def test_a_healthy_run(clinic: Clinic) -> None:
     assert found.times.share("collect") == pytest.approx(1.0 / 1.505, rel=0.01)
 
 
+def test_a_critic_that_is_of_use(clinic: Clinic) -> None:
+    """It explains next to nothing of the variance, and yet knows what to expect."""
+    found = diagnose(clinic["sound critic"])
+    assert [each.name for each in found.findings if "critic" in each.name] == []
+    assert found.unjudged == ("held-out success: fewer than two evaluations",)
+    frozen = finding(diagnose(clinic["frozen critic"]), "critic_does_not_learn")
+    figures = {item.what: item.value for item in frozen.evidence}
+    assert figures["critic/value, mean"] == figures["critic/explained_variance, median"] == 0
+    assert figures["critic/return, mean"] > 0.1
+
+
 def test_every_case_has_its_finding() -> None:
-    assert set(FOUND) | {"healthy"} == set(CASES)
+    assert set(FOUND) | {"healthy", "sound critic"} == set(CASES)
 
 
 @pytest.mark.parametrize("name", FOUND)

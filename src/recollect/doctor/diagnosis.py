@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recollect.doctor import critic
 from recollect.doctor.finding import Finding
 from recollect.doctor.footprint import memory_findings
 from recollect.doctor.history import History, read_history
@@ -46,6 +47,7 @@ def diagnose(folder: RunFolder) -> Diagnosis:
             *replay_findings(history),
             *stability_findings(history),
             *learning_findings(history),
+            *critic.critic_findings(history),
             *memory_findings(history),
             *speed_findings(history),
         ),
@@ -58,6 +60,8 @@ def _unjudged(history: History) -> list[str]:
     found = []
     if len(history.steps) < FEWEST:
         found.append(f"whether the reward grows: {len(history.steps)} steps, it takes {FEWEST}")
+    if history.config.algo.advantage == "gae" and len(history.steps) < critic.FEWEST:
+        found.append(f"the critic: {len(history.steps)} steps, it takes {critic.FEWEST}")
     if history.snapshot is None:
         found.append("which rows could be drawn: the store is not where the run says")
     if len(history.evaluations) < 2:

@@ -1,4 +1,4 @@
-"""A reward that does not grow, and what may hold it: no signal, cut rollouts, a blind critic."""
+"""A reward that does not grow, and what may hold it: no signal, rollouts that are cut or lost."""
 
 from __future__ import annotations
 
