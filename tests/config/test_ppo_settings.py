@@ -6,7 +6,7 @@ import pytest
 
 from recollect.config import load_config
 
-from .test_replay_settings import refused
+from .test_replay_settings import accepted, refused
 
 BUFFER = ("replay.modes=[buffer]", "algo.advantage=gae")
 
@@ -55,7 +55,7 @@ def test_conflicts_say_why_and_what_to_change(
     ],
 )
 def test_what_can_work_is_accepted(flags: tuple[str, ...]) -> None:
-    load_config(None, list(flags))
+    accepted(*flags)
 
 
 def test_nothing_of_it_is_on_by_default() -> None:

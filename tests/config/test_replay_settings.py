@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from recollect.config import load_config
+from recollect.config.values import values_of
 from recollect.errors import BadConfig
+
+
+def accepted(*flags: str) -> None:
+    """Load settings, and find all of them as they were given."""
+    values = values_of(load_config(None, list(flags)).config)
+    for flag in flags:
+        key, _, text = flag.partition("=")
+        assert values[key] == yaml.safe_load(text), flag
 
 
 def refused(*flags: str) -> str:
@@ -76,7 +86,7 @@ def test_conflicts_name_the_settings_and_what_to_do(
     ],
 )
 def test_what_goes_together(flags: tuple[str, ...]) -> None:
-    load_config(None, list(flags))
+    accepted(*flags)
 
 
 @pytest.mark.parametrize(

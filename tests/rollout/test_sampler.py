@@ -145,7 +145,9 @@ def test_a_limit_can_change_between_turns() -> None:
 
 
 def test_nothing_to_do_is_done() -> None:
-    Sampler(shared_model("llama"), ()).run([], Sampling(), lambda rows: None)
+    ended: list[Sequence[Row]] = []
+    Sampler(shared_model("llama"), ()).run([], Sampling(), ended.append)
+    assert ended == []
 
 
 def test_rows_that_end_together_are_reported_together() -> None:

@@ -131,7 +131,8 @@ def test_the_text_of_a_dead_owner_locks_nobody_out(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     for text in ('{"pid": 1, "host": "x", "since": "now"}', "", "garbage", "[1, 2]", "\0" * 9):
         (tmp_path / "pool.db.lock").write_text(text)
-        open_store(path).close()
+        with open_store(path):
+            assert f"process {os.getpid()}" in refusal(path)[0].owner
 
 
 def test_an_owner_who_says_nothing_is_still_an_owner(tmp_path: Path) -> None:
@@ -194,6 +195,7 @@ def test_a_subprocess_does_not_inherit_the_lock(tmp_path: Path) -> None:
     try:
         store.close()
         open_store(path).close()
+        assert sleeper.poll() is None  # it was there all the time
     finally:
         sleeper.kill()
         sleeper.wait()

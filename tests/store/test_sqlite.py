@@ -134,8 +134,11 @@ def test_a_journal_that_is_not_durable_is_refused(path: Path, journal: str) -> N
 
 
 def test_folders_are_made(tmp_path: Path) -> None:
-    with open_store(tmp_path / "a" / "b" / "pool.db") as store:
+    path = tmp_path / "a" / "b" / "pool.db"
+    with open_store(path) as store:
         store.commit(FAKE.setup())
+    with open_reader(path) as reader:
+        assert [run.id for run in reader.runs().values()] == [FAKE.id]
 
 
 def test_compact_gives_space_back_and_loses_nothing(path: Path) -> None:

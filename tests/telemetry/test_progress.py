@@ -108,8 +108,13 @@ def test_the_block_fits_any_terminal() -> None:
 
 
 def test_the_block_before_anything_happened() -> None:
-    console = Console(file=io.StringIO(), width=80)
-    console.print(LiveScreen(console, Narrator()).block())
+    stream = io.StringIO()
+    console = Console(file=stream, width=80)
+    console.print(LiveScreen(console, Narrator(), lambda: 0.0).block())
+    steps, phase = stream.getvalue().splitlines()
+    assert steps.startswith("step 0/0 ")
+    assert steps.endswith(" 0.0% | 0:00:00 | ETA -:--:--")
+    assert phase.endswith(" 0.0 s")
 
 
 def test_a_run_in_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
