@@ -183,3 +183,19 @@ def address() -> Iterator[PostgresAddress]:
     """An address in a PostgreSQL database at which there is no store yet."""
     with new_address() as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model; torch is imported only where one is asked for."""
+    from train.small import make_model
+
+    return make_model(tmp_path_factory.mktemp("model") / "small")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with a configuration and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text("run:\n  seed: 5\n")
+    return tmp_path

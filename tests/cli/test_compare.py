@@ -17,12 +17,6 @@ TINY = (
 ARMS = ("--arm", "fast=train.learning_rate=1e-3", "--arm", "plain=")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_from_start_to_end_and_again(here: Path) -> None:
     command = ("compare", "demo", *TINY, *ARMS, "--seeds", "1", "--jobs", "2", "--target", "0.5")
     result = invoke(*command, "--verbose")

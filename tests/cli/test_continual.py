@@ -7,30 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from train.small import make_model, settings
+from train.small import settings
 
 from .conftest import assert_refused, invoke
 
 HALVES = f"{Path(__file__).parents[1] / 'continual' / 'worlds.py'}:Halves"
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
-
-
-def flags_of(small: Path, root: Path, name: str, *more: str) -> list[str]:
+def flags_of(model: Path, root: Path, name: str, *more: str) -> list[str]:
     own = ["run.steps=1", "eval.every=1", f"run.folder={root}", f"run.name={name}", *more]
-    return [*settings(small, world=HALVES), *own]
+    return [*settings(model, world=HALVES), *own]
 
 
 @pytest.fixture(scope="module")
-def runs(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     config = root / "mine.yaml"
     config.write_text("continual:\n  score: reward\n")
     for method in ("sequential", "ewc"):
-        flags = flags_of(small, root, method, f"continual.method={method}",
+        flags = flags_of(model, root, method, f"continual.method={method}",
                          "continual.ewc.fisher_rows=2")  # fmt: skip
         result = invoke("continual", config, *flags, "--no-use_progress_bar", "--log_interval", 1)
         assert result.exit_code == 0, result.output
@@ -71,11 +66,11 @@ def test_methods_beside_each_other(runs: Path, tmp_path: Path) -> None:
     assert_refused(invoke("continual-report", folders[0], folders[0]), "the same seed")
 
 
-def test_dry_run_and_bad_input(small: Path, tmp_path: Path) -> None:
+def test_dry_run_and_bad_input(model: Path, tmp_path: Path) -> None:
     shown = invoke("continual", "domains", "--dry-run")
     assert shown.exit_code == 0
     assert "task_order" in shown.stdout
-    flags = flags_of(small, tmp_path, "x", "continual.task_order=[north]")
+    flags = flags_of(model, tmp_path, "x", "continual.task_order=[north]")
     config = tmp_path / "mine.yaml"
     config.write_text("continual:\n  score: reward\n")
     assert_refused(invoke("continual", config, *flags), "no domain 'north'")

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from train.small import LETTERS, WORLDS, make_config, make_model, run_to_end
+from train.small import LETTERS, WORLDS, make_config, run_to_end
 
 from .conftest import ask_json, assert_refused, invoke
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
 
 
 @pytest.fixture(scope="module")

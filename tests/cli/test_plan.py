@@ -7,23 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from train.small import make_model, settings
+from train.small import settings
 
 from .conftest import assert_refused, invoke
 
 FLAGS = ("eval.every=2", "checkpoint.every=2", "run.steps=40")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.yaml").write_text("run:\n  seed: 5\n")
-    return tmp_path
 
 
 def test_a_plan(model: Path, here: Path) -> None:

@@ -15,23 +15,9 @@ from recollect.config import load_config
 from recollect.proof.traces import trace
 from recollect.train.checkpoint import last_saved_step
 from train.processes import run_cli, start_cli
-from train.small import WORLDS, make_model, settings
+from train.small import WORLDS, settings
 
 from .conftest import assert_refused, invoke
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, with a configuration."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.yaml").write_text("run:\n  seed: 5\n")
-    return tmp_path
-
 
 SHORT = ("eval.every=0", "run.steps=1", "rollout.tasks_per_step=1")
 

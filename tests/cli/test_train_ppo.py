@@ -9,7 +9,7 @@ import pytest
 
 from recollect.config import load_config
 from recollect.telemetry.reading import read_metrics
-from train.small import make_model, settings
+from train.small import settings
 
 from .conftest import assert_refused, invoke
 
@@ -21,17 +21,6 @@ PRESETS = {
     "prioritized": (32, 3, 4, 1000),
     "conservative": (16, 2, 2, 500),
 }
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("name", PRESETS)

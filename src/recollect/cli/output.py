@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,9 @@ from recollect.cli.untrusted import visible, visible_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-
 _WIDE = 100
+_SHORT = 10  # characters of a hashed id that a terminal shows, if they tell rows apart
+_HASHED = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,14 @@ def is_terminal() -> bool:
     """Tell whether a person is looking; RECOLLECT_PLAIN=1 or a dumb terminal says no."""
     plain = os.environ.get("RECOLLECT_PLAIN", "") not in ("", "0")
     return sys.stdout.isatty() and not plain and os.environ.get("TERM") != "dumb"
+
+
+def shown_ids(ids: Sequence[str]) -> list[str]:
+    """Shorten hashed ids on a terminal, if they stay apart; a pipe gets them whole."""
+    if not is_terminal():
+        return list(ids)
+    short = [id_[:_SHORT] if _HASHED.match(id_) else id_ for id_ in ids]
+    return short if len(set(short)) == len(set(ids)) else list(ids)
 
 
 def console() -> Console:

@@ -13,9 +13,9 @@ from recollect.envs.base import Environment
 from recollect.models.attention import packed
 from recollect.models.columns import route
 from recollect.models.loading import Policy, load_policy
-from recollect.train.evaluation import TOOLS, Evaluation, Evaluator
+from recollect.train.evaluation import TOOLS, Evaluation
 from recollect.train.packing import pack
-from recollect.train.parts import make_collector
+from recollect.train.parts import make_collector, make_evaluator
 from recollect.train.scorer import log_distributions
 from recollect.trajectory import Trajectory
 from recollect.types import Task
@@ -48,17 +48,7 @@ def examine(
         for domain in domains:
             if policy.columns is not None:
                 route(policy.model, policy.columns, domain)
-            evaluator = Evaluator(
-                environment,
-                collector,
-                split=config.eval.split,
-                tasks=config.eval.tasks,
-                rows=config.eval.rows,
-                temperature=config.eval.temperature,
-                levels=config.environment.levels,
-                domains=(domain,),
-                floor_seconds=config.rollout.episode_seconds,
-            )
+            evaluator = make_evaluator(config, environment, collector, (domain,))
             size = evaluator.size
 
             def progress(done: int, failed: int, domain: str = domain, size: int = size) -> None:

@@ -26,7 +26,7 @@ from recollect.train.parts import make_collector
 from recollect.train.schedule import Schedule, training_tasks
 from recollect.train.scorer import log_distributions, of_targets
 from recollect.trajectory import Trajectory
-from recollect.types import RunId, Sampling, group_id, trajectory_id
+from recollect.types import RunId, Sampling
 
 Weights: TypeAlias = dict[str, torch.Tensor]
 
@@ -65,19 +65,8 @@ def sample_rows(
     while len(requests) < count:
         taken, position = schedule.take(position, min(count - len(requests), len(tasks)))
         for task in taken:
-            row = len(requests)
-            requests.append(
-                Request(
-                    id=trajectory_id(_RUN, 0, task.key, row),
-                    task=task,
-                    run=_RUN,
-                    step=0,
-                    group=group_id(_RUN, 0, task.key),
-                    policy_version=0,
-                    seed=config.run.seed,
-                    row=row,
-                )
-            )
+            row, seed = len(requests), config.run.seed
+            requests.append(Request.of(task, _RUN, 0, row, policy_version=0, seed=seed))
     rollout = config.rollout
     sampling = Sampling(rollout.temperature, rollout.top_p, rollout.top_k, rollout.max_turn_tokens)
     collector = make_collector(config, environment, policy)

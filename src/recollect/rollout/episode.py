@@ -27,6 +27,8 @@ from recollect.types import (
     StopReason,
     Task,
     TrajectoryId,
+    group_id,
+    trajectory_id,
 )
 
 
@@ -57,6 +59,22 @@ class Request:
     seed: int  # of the run
     row: int  # tells the attempts at one task in one step apart
     guidance: Guidance = NOTHING  # the notes in its prompt
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        run: RunId,
+        step: int,
+        row: int,
+        *,
+        policy_version: int,
+        seed: int,
+        guidance: Guidance = NOTHING,
+    ) -> Request:
+        """Ask for an attempt in the group of its task and step; its place in the run names it."""
+        id_, group = trajectory_id(run, step, task.key, row), group_id(run, step, task.key)
+        return cls(id_, task, run, step, group, policy_version, seed, row, guidance)
 
     def environment_seed(self) -> int:
         """Seed of the environment's chance in this attempt."""

@@ -21,7 +21,7 @@ from recollect.rollout.round import Failure
 from recollect.telemetry.scores import Score
 from recollect.train.metrics import deviation, mean
 from recollect.trajectory import Trajectory
-from recollect.types import RunId, Sampling, Task, TaskKey, group_id, trajectory_id
+from recollect.types import RunId, Sampling, Task, TaskKey
 
 _RUN = RunId("evaluation")
 _SEED = 0  # tasks and users are the same at every evaluation, of every run: scores can be paired
@@ -250,13 +250,4 @@ def _best_floors(
 
 
 def _request(task: Task, row: int) -> Request:
-    return Request(
-        id=trajectory_id(_RUN, 0, task.key, row),
-        task=task,
-        run=_RUN,
-        step=0,
-        group=group_id(_RUN, 0, task.key),
-        policy_version=0,
-        seed=_SEED,
-        row=row,
-    )
+    return Request.of(task, _RUN, 0, row, policy_version=0, seed=_SEED)

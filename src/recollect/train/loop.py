@@ -42,7 +42,7 @@ from recollect.train.report import UpdateReport
 from recollect.train.scoring import as_stored, score
 from recollect.train.session import Session, checkpoint_state
 from recollect.train.views import Views, views_of
-from recollect.types import Sampling, group_id, trajectory_id
+from recollect.types import Sampling, group_id
 
 _MOST_REASONS = 5  # of failed episodes that are said; the store has them all
 
@@ -126,15 +126,13 @@ def _requests(s: Session, step: int, plan: Plan) -> list[Request]:
     guidance = s.notes.guidance(step, wanted) if s.notes is not None else {}
     _tell_troubles(s)
     return [
-        Request(
-            id=trajectory_id(s.run, step, task.key, row),
-            task=task,
-            run=s.run,
-            step=step,
-            group=group_id(s.run, step, task.key),
+        Request.of(
+            task,
+            s.run,
+            step,
+            row,
             policy_version=s.learner.version,
             seed=s.config.run.seed,
-            row=row,
             guidance=guidance.get((task.key, row), NOTHING),
         )
         for task, rows in wanted

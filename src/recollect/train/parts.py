@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
@@ -92,8 +94,16 @@ def make_collector(config: Config, environment: Environment, policy: Policy) -> 
     )
 
 
-def make_evaluator(config: Config, environment: Environment, collector: Generator) -> Evaluator:
-    """Make the evaluator that a configuration describes."""
+def make_evaluator(
+    config: Config,
+    environment: Environment,
+    collector: Generator,
+    domains: Sequence[str] | None = None,
+) -> Evaluator:
+    """Make the evaluator that a configuration describes, for other domains than its own if given.
+
+    No domains at all stands for all there are.
+    """
     return Evaluator(
         environment,
         collector,
@@ -102,7 +112,7 @@ def make_evaluator(config: Config, environment: Environment, collector: Generato
         rows=config.eval.rows,
         temperature=config.eval.temperature,
         levels=config.environment.levels,
-        domains=config.environment.domains,
+        domains=config.environment.domains if domains is None else domains,
         floor_seconds=config.rollout.episode_seconds,
     )
 

@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,7 +51,7 @@ class Call:
     body: Json
 
 
-class JsonServer(ThreadingHTTPServer):
+class JsonServer(ThreadingHTTPServer, ABC):
     """Answers each connection in a thread of its own; port 0 takes a free one.
 
     `close` stops as it should: no new connections, requests that are being answered are finished.
@@ -70,9 +71,9 @@ class JsonServer(ThreadingHTTPServer):
         self._busy = 0
         self._serving = False
 
+    @abstractmethod
     def answer(self, call: Call) -> Document:
         """Answer a request; BadRequest, or any failure known by name, is told to the client."""
-        raise NotImplementedError
 
     def problem(self, what: str, member: str) -> Document:
         """Spell a failure as the document that the client gets; `member` is to blame."""

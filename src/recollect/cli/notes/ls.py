@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.notes.spelling import COLUMNS, note_document, percent, points
-from recollect.cli.output import count, decimal, remark, write_json, write_table
-from recollect.cli.pool.ls import shown_ids
+from recollect.cli.output import count, decimal, remark, shown_ids, write_json, write_table
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 
 EPILOG = examples(

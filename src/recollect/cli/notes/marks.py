@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli.output import count, say, write_json
-from recollect.cli.pool.ls import shown_ids
+from recollect.cli.marking import Reason, tell_marked
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 from recollect.types import NoteAction, NoteStatus
 
@@ -15,7 +14,6 @@ Ids = Annotated[
     list[str],
     typer.Argument(metavar="ID...", help="Notes, each shortened as far as it stays unique."),
 ]
-Reason = Annotated[str, typer.Option(help="Why, for whoever looks later.", metavar="TEXT")]
 
 # What an action is for: notes of these states, which then are in that one.
 _FROM = {
@@ -86,10 +84,4 @@ def _mark(action: NoteAction, given: list[str], reason: str, store: str, as_json
         with open_store(path) as writer:
             StoreBank(writer).mark(chosen, action, reason)
     left = {note: f"it is {states[note].value}" for note in notes if note not in chosen}
-    if as_json:
-        write_json({"action": action.value, "changed": chosen, "left_alone": left})
-        return
-    for note, shown in zip(notes, shown_ids(notes), strict=True):
-        say(f"{shown}  {'left alone: ' + left[note] if note in left else _DONE[action]}")
-    if len(notes) > 1:
-        say(f"{count(len(chosen), 'note')} {_DONE[action]}")
+    tell_marked(action.value, _DONE[action], notes, left, ("note", "notes"), as_json)

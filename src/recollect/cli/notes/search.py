@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.notes.spelling import WorkspaceOption
-from recollect.cli.output import Column, decimal, remark, write_json, write_table
-from recollect.cli.pool.ls import shown_ids
+from recollect.cli.output import Column, decimal, remark, shown_ids, write_json, write_table
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 
 EPILOG = examples(

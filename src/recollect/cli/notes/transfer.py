@@ -9,6 +9,7 @@ import typer
 
 from recollect.cli.failure import FINDINGS
 from recollect.cli.output import count, remark, say, write_json
+from recollect.cli.overwriting import OverwriteOption, naming_overwrite
 from recollect.cli.store_option import (
     DEFAULT,
     EXITS_WITH_FINDINGS,
@@ -18,7 +19,6 @@ from recollect.cli.store_option import (
     store_path,
 )
 from recollect.cli.untrusted import visible
-from recollect.errors import WouldOverwrite
 
 EXPORT_EPILOG = examples(
     "recollect notes export notes.jsonl --store runs/demo-1",
@@ -37,9 +37,7 @@ def export(
     workspace: Annotated[
         str | None, typer.Option("--workspace", "-w", help="One shelf only.", metavar="NAME")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: OverwriteOption = False,
     store: StoreOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,11 +49,8 @@ def export(
 
     with open_reader(store_path(store)) as reader:
         notes = StoreBank(reader).notes(workspace, NoteStatus.LIVE)
-    try:
+    with naming_overwrite():
         written = write_notes(notes, target, overwrite)
-    except WouldOverwrite as error:
-        error.hint = "Choose another name, or replace the file with --overwrite."
-        raise
     if as_json:
         write_json({"target": str(target), "notes": written})
     else:

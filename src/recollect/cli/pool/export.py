@@ -13,6 +13,7 @@ from recollect.cli.failure import FINDINGS
 from recollect.cli.filters import Filters, MoreFilters
 from recollect.cli.option_groups import with_groups
 from recollect.cli.output import count, remark, say, size, waiting, write_json
+from recollect.cli.overwriting import OverwriteOption, naming_overwrite
 from recollect.cli.store_option import (
     DEFAULT,
     EXITS_WITH_FINDINGS,
@@ -22,7 +23,6 @@ from recollect.cli.store_option import (
     store_path,
 )
 from recollect.cli.untrusted import visible
-from recollect.errors import WouldOverwrite
 
 if TYPE_CHECKING:
     from recollect.store.exporting import ExportReport
@@ -62,9 +62,7 @@ def export(
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Whether messages carry token ids.")
     ] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
-    ] = False,
+    overwrite: OverwriteOption = False,
     store: StoreOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,21 +80,17 @@ def export(
     to_stdout = target == "-"
     with open_reader(store_path(store)) as reader:
         selection = select(reader, filters, more)
-        with waiting(f"exporting to {target}"):
-            try:
-                report = export_file(
-                    reader,
-                    None if to_stdout else Path(target),
-                    format=chosen.value,
-                    query=Query(),
-                    listing=lambda after, limit: selection.page(after, limit, False),
-                    stream=sys.stdout.buffer if to_stdout else None,
-                    overwrite=overwrite,
-                    tokens=tokens,
-                )
-            except WouldOverwrite as error:
-                error.hint = "Choose another name, or replace the file with --overwrite."
-                raise
+        with waiting(f"exporting to {target}"), naming_overwrite():
+            report = export_file(
+                reader,
+                None if to_stdout else Path(target),
+                format=chosen.value,
+                query=Query(),
+                listing=lambda after, limit: selection.page(after, limit, False),
+                stream=sys.stdout.buffer if to_stdout else None,
+                overwrite=overwrite,
+                tokens=tokens,
+            )
     _report(target, chosen, report, as_json, to_stdout)
     if report.skipped_total:
         raise typer.Exit(FINDINGS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,8 +12,8 @@ from recollect.cli.output import (
     Column,
     count,
     decimal,
-    is_terminal,
     remark,
+    shown_ids,
     write_json,
     write_table,
 )
@@ -31,8 +29,6 @@ EPILOG = examples(
     "recollect pool ls --domain airline --failed --oldest -n 50",
     "recollect pool ls --status any --min-uses 1 --json",
 )
-_SHORT = 10  # characters of a hashed id that a terminal shows, if they tell rows apart
-_HASHED = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @with_groups
@@ -112,14 +108,6 @@ def _write(page: Page, tasks: dict[TaskKey, Task], newest: dict[RunId, int]) -> 
     write_table(columns, cells)
     if page.next is not None:
         remark(f"More rows follow: the same command with --after {page.next}")
-
-
-def shown_ids(ids: Sequence[str]) -> list[str]:
-    """Shorten hashed ids on a terminal, if they stay apart; a pipe gets them whole."""
-    if not is_terminal():
-        return list(ids)
-    short = [id_[:_SHORT] if _HASHED.match(id_) else id_ for id_ in ids]
-    return short if len(set(short)) == len(set(ids)) else list(ids)
 
 
 def _state(row: Row) -> str:

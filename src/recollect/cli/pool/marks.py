@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.output import count, say, write_json
-from recollect.cli.pool.ls import shown_ids
+from recollect.cli.marking import Reason, tell_marked
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 from recollect.types import Action, Status
 
@@ -22,7 +21,6 @@ Ids = Annotated[
         help="Trajectories, each shortened as far as it stays unique; - reads them from stdin.",
     ),
 ]
-Reason = Annotated[str, typer.Option(help="Why, for whoever looks later.", metavar="TEXT")]
 
 _DONE = {
     Action.BAN: "banned",
@@ -83,13 +81,8 @@ def _mark(action: Action, given: list[str], reason: str, store: str, as_json: bo
     if chosen:
         with open_store(path) as writer:
             writer.commit(Batch(marks=[Mark(id_, action, reason) for id_ in chosen]))
-    if as_json:
-        write_json({"action": action.value, "changed": chosen, "left_alone": left})
-        return
-    for id_, shown in zip([row.id for row in rows], shown_ids([r.id for r in rows]), strict=True):
-        say(f"{shown}  {'left alone: ' + left[id_] if id_ in left else _DONE[action]}")
-    if len(rows) > 1:
-        say(f"{count(len(chosen), 'trajectory', 'trajectories')} {_DONE[action]}")
+    ids, noun = [row.id for row in rows], ("trajectory", "trajectories")
+    tell_marked(action.value, _DONE[action], ids, left, noun, as_json)
 
 
 def _expanded(given: list[str]) -> list[str]:

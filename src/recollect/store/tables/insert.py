@@ -18,8 +18,6 @@ from recollect.store.tables.schema import Table, row_crc
 from recollect.trajectory import Trajectory
 from recollect.types import LinkKind, RunId, Task
 
-_CHUNK = 500  # ids per statement: far below any limit on bound values
-
 
 class Insertion:
     """One batch on its way into the tables; counts what was new and what was known."""
@@ -199,7 +197,7 @@ class Insertion:
         )
 
     def _require_notes(self, ids: Iterable[str]) -> None:
-        for chunk in chunks(dict.fromkeys(ids), _CHUNK):
+        for chunk in chunks(dict.fromkeys(ids)):
             sql = f"SELECT id FROM notes WHERE fence = 0 AND id IN ({marks(len(chunk))})"
             found = {row[0] for row in self._connection.execute(sql, chunk)}
             for id_ in chunk:
@@ -220,7 +218,7 @@ class Insertion:
                 raise UnknownId(self._numbers.path, "draw", what, hint)
 
     def _require_trajectories(self, ids: Iterable[str]) -> None:
-        for chunk in chunks(dict.fromkeys(ids), _CHUNK):
+        for chunk in chunks(dict.fromkeys(ids)):
             sql = f"SELECT id FROM trajectories WHERE fence = 0 AND id IN ({marks(len(chunk))})"
             found = {row[0] for row in self._connection.execute(sql, chunk)}
             for id_ in chunk:

@@ -32,7 +32,6 @@ from recollect.types import NoteId, RunId, Task, TaskKey, TrajectoryId
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_CHUNK = 500  # ids per statement: far below any limit on bound values
 T = TypeVar("T")
 
 
@@ -79,7 +78,7 @@ class TableReader:
     def _read_frames(self, ids: Sequence[TrajectoryId], read: Callable[[str, bytes], T]) -> list[T]:
         found: dict[str, T] = {}
         corrupt: dict[str, str] = {}
-        for chunk in rows.chunks(ids, _CHUNK):
+        for chunk in rows.chunks(ids):
             for id_, frame in self._stored_frames(chunk):
                 try:
                     found[id_] = read(id_, frame)
@@ -151,7 +150,7 @@ class TableReader:
     def ids_of(self, seqs: Sequence[int]) -> list[TrajectoryId]:
         """Name rows of the pool index by their trajectory ids, in the order asked."""
         named: dict[int, str] = {}
-        for chunk in rows.chunks([int(seq) for seq in seqs], _CHUNK):
+        for chunk in rows.chunks([int(seq) for seq in seqs]):
             sql = f"SELECT seq, id FROM trajectories WHERE seq IN ({rows.marks(len(chunk))})"
             named.update(self._all(sql, chunk))
         for seq in seqs:

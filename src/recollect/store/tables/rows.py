@@ -91,8 +91,8 @@ def marks(count: int) -> str:
     return ",".join("?" * count) or "NULL"
 
 
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a sequence into lists of at most `size`."""
+def chunks(items: Iterable[T], size: int = 500) -> Iterator[list[T]]:
+    """Cut a sequence into lists of at most `size`; 500 is far below any limit on bound values."""
     rest = iter(items)
     while block := list(islice(rest, size)):
         yield block
