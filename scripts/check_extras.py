@@ -6,6 +6,7 @@ so that what it forgets to declare is missed.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,15 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _TRAIN = ["recollect", "train", "demo", "run.steps=1", "rollout.tasks_per_step=1", "eval.every=0"]
 _IMPORT = "import {0}"
+_EMBED = "from recollect.notes.embedding import load_embedder; load_embedder('minilm')('a word')"
 # What to run with each extra: it must need the extra, and nothing beyond it.
 CHECKS: dict[str, list[list[str]]] = {
     "": [["recollect", "--version"], ["recollect", "env", "check", "desk:airline", "--tasks", "1"]],
     "train": [_TRAIN],
+    "embeddings": [["python", "-c", _EMBED]],
     "parquet": [["python", "-c", _IMPORT.format("pyarrow.parquet")]],
     "plot": [["python", "-c", _IMPORT.format("matplotlib")]],
+    "postgres": [["python", "-c", _IMPORT.format("psycopg")]],
     "reasoning": [["recollect", "env", "check", "reasoning_gym:gcd", "--tasks", "2"]],
     "train,smol": [["recollect", "model", "fetch", "smol"]],
     "zstd": [["python", "-c", _IMPORT.format("zstandard")]],
@@ -37,14 +41,16 @@ def check(extra: str, folder: Path) -> bool:
     venv.create(folder / "venv", with_pip=True)
     programs = folder / "venv" / "bin"
     what = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    commands = [["python", "-m", "pip", "install", "--quiet", what], *CHECKS[extra]]
-    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
-    for command in commands:
+    install = ["python", "-m", "pip", "install", "--quiet", what]
+    # Pip goes by whatever index and certificates this machine has; what is checked sees nothing.
+    pip = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    bare = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    for command in [install, *CHECKS[extra]]:
         program = str(programs / command[0])
         done = subprocess.run(  # noqa: S603
             [program, *command[1:]],
             cwd=folder,
-            env=environment,
+            env=pip if command is install else bare,
             capture_output=True,
             text=True,
             check=False,
