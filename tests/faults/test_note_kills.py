@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,13 +22,11 @@ from recollect.proof.traces import trace
 from recollect.store import open_reader
 from recollect.telemetry.reading import read_metrics
 from recollect.types import RunId
-from reporting import chosen_seed
 from train.noted import GUIDED
-from train.processes import run_cli
 from train.replays import EVERYTHING
 from train.small import make_model
 
-from .test_resume import disturbed_run, train_command
+from .killing import Trace, Undisturbed, kill_and_compare
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 
@@ -99,7 +95,7 @@ def asking(endpoint: Endpoint) -> tuple[str, ...]:
     return (*BASE, "distill.by=endpoint", "distill.delay=2", f"distill.url={url}")
 
 
-def whole_trace(folder: Path) -> dict[str, Any]:
+def whole_trace(folder: Path) -> Trace:
     """Everything that must be the same: also notes, their links, marks and trials."""
     found = trace(folder)
     with open_reader(folder / "store.db") as store:
@@ -110,42 +106,27 @@ def whole_trace(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
-
-
-def kill_and_compare(
+def kill_and_check(
     model: Path, folder: Path, flags: tuple[str, ...], kills: int, least: int = 3
 ) -> None:
-    log = folder / "log"
-    code = run_cli(log, *train_command(model, folder / "whole", flags), seconds=200)
-    assert code == 0, log.read_text()
-    expected = whole_trace(folder / "whole" / "run")
+    expected = Undisturbed(model, folder / "whole", whole_trace)[flags]
     assert len(expected["notes"]) >= least, "too little is learnt to mean anything"
-    lines = read_metrics(folder / "whole" / "run").steps
+    lines = read_metrics(folder / "whole" / "0" / "run").steps
     assert sum(line.metrics["notes/guided"] for line in lines) >= 2 * least
     assert sum(line.metrics["notes/stripped"] for line in lines) >= least
-    chance, done, number = random.Random(chosen_seed("note kills")), 0, 0
-    while done < kills:
-        root = folder / f"run {number}"
-        done += disturbed_run(model, root, flags, min(kills - done, 6), chance)
-        found = whole_trace(root / "run")
-        for part, wanted in expected.items():
-            assert found[part] == wanted, part
-        number += 1
+    kill_and_compare(model, folder, flags, kills, expected, whole_trace, "note kills")
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.long)])
 def test_killed_while_rules_write(model: Path, tmp_path: Path, kills: int) -> None:
-    kill_and_compare(model, tmp_path, RULES, kills)
+    kill_and_check(model, tmp_path, RULES, kills)
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_killed_while_an_endpoint_writes(
     model: Path, tmp_path: Path, endpoint: Endpoint, kills: int
 ) -> None:
-    kill_and_compare(model, tmp_path, asking(endpoint), kills)
+    kill_and_check(model, tmp_path, asking(endpoint), kills)
     assert endpoint.asked > 0
 
 
@@ -155,4 +136,4 @@ def test_killed_while_the_policy_writes(tmp_path: Path, kills: int) -> None:
     far = make_model(tmp_path / "model")
     config = json.loads((far / "config.json").read_text())
     (far / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 4096}))
-    kill_and_compare(far, tmp_path, POLICY, kills, least=1)
+    kill_and_check(far, tmp_path, POLICY, kills, least=1)

@@ -16,18 +16,9 @@ import pytest
 from recollect.store import open_reader
 from train.processes import cli, run_cli, start
 from train.replays import EVERYTHING
-from train.small import make_model
 
-from .test_replay_kills import (
-    BASE,
-    RUN,
-    STEPS,
-    Undisturbed,
-    check_ledger,
-    kill_and_compare,
-    whole_trace,
-)
-from .test_resume import train_command
+from .killing import Undisturbed, compare, train_command
+from .test_replay_kills import BASE, RUN, STEPS, checked_trace, kill_and_check
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 
@@ -63,13 +54,8 @@ STORED = (
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
-
-
-@pytest.fixture(scope="module")
 def undisturbed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return Undisturbed(model, tmp_path_factory.mktemp("undisturbed"))
+    return Undisturbed(model, tmp_path_factory.mktemp("undisturbed"), checked_trace)
 
 
 def check_limits(folder: Path) -> None:
@@ -84,7 +70,7 @@ def check_limits(folder: Path) -> None:
 def test_killed_at_random_moments(
     model: Path, undisturbed: Undisturbed, tmp_path: Path, kills: int
 ) -> None:
-    kill_and_compare(model, tmp_path, PRIORITIZED, kills, undisturbed[PRIORITIZED])
+    kill_and_check(model, tmp_path, PRIORITIZED, kills, undisturbed[PRIORITIZED])
     check_limits(tmp_path / "run 0" / "run")
 
 
@@ -121,9 +107,6 @@ def test_killed_inside_the_replay_phase(
     child.join(120)
     assert child.exitcode == -signal.SIGKILL, log.read_text()
     assert run_cli(log, "resume", tmp_path / "run") == 0, log.read_text()
-    found = whole_trace(tmp_path / "run")
     assert "critic.safetensors" in expected["checkpoint"]
-    for part, wanted in expected.items():
-        assert found[part] == wanted, part
-    check_ledger(tmp_path / "run")
+    compare(checked_trace(tmp_path / "run"), expected)
     check_limits(tmp_path / "run")

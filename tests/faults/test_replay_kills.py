@@ -7,9 +7,7 @@ children are real processes that run the real command line.
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,12 +18,9 @@ from recollect.store import open_reader
 from recollect.store.records import Query
 from recollect.telemetry.reading import read_metrics
 from recollect.types import RunId, Status
-from reporting import chosen_seed
-from train.processes import run_cli
 from train.replays import EVERYTHING
-from train.small import make_model
 
-from .test_resume import disturbed_run, train_command
+from .killing import Trace, Undisturbed, kill_and_compare
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 
@@ -75,7 +70,7 @@ CHOSEN = (
 )
 
 
-def whole_trace(folder: Path) -> dict[str, Any]:
+def whole_trace(folder: Path) -> Trace:
     """Everything that must be the same: also draws, scores and which rows are in play."""
     found = trace(folder)
     with open_reader(folder / "store.db") as store:
@@ -113,45 +108,20 @@ def check_ledger(folder: Path) -> int:
         return total
 
 
-class Undisturbed:
-    """Runs that nobody disturbed, made when they are first asked for."""
-
-    def __init__(self, model: Path, root: Path) -> None:
-        self._model, self._root = model, root
-        self._known: dict[tuple[str, ...], dict[str, Any]] = {}
-
-    def __getitem__(self, flags: tuple[str, ...]) -> dict[str, Any]:
-        if flags not in self._known:
-            root, log = self._root / str(len(self._known)), self._root / "log"
-            code = run_cli(log, *train_command(self._model, root, flags))
-            assert code == 0, log.read_text()
-            assert check_ledger(root / "run") > 10, "too little is replayed to mean anything"
-            self._known[flags] = whole_trace(root / "run")
-        return self._known[flags]
+def checked_trace(folder: Path) -> Trace:
+    assert check_ledger(folder) > 10, "too little is replayed to mean anything"
+    return whole_trace(folder)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small")
+def kill_and_check(
+    model: Path, folder: Path, flags: tuple[str, ...], kills: int, expected: Trace
+) -> None:
+    kill_and_compare(model, folder, flags, kills, expected, checked_trace, "replay kills")
 
 
 @pytest.fixture(scope="module")
 def undisturbed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return Undisturbed(model, tmp_path_factory.mktemp("undisturbed"))
-
-
-def kill_and_compare(
-    model: Path, folder: Path, flags: tuple[str, ...], kills: int, expected: dict[str, Any]
-) -> None:
-    chance, done, number = random.Random(chosen_seed("replay kills")), 0, 0
-    while done < kills:
-        root = folder / f"run {number}"
-        done += disturbed_run(model, root, flags, min(kills - done, 6), chance)
-        check_ledger(root / "run")
-        found = whole_trace(root / "run")
-        for part, wanted in expected.items():
-            assert found[part] == wanted, part
-        number += 1
+    return Undisturbed(model, tmp_path_factory.mktemp("undisturbed"), checked_trace)
 
 
 def test_the_runs_to_be_killed_do_everything(undisturbed: Undisturbed) -> None:
@@ -170,11 +140,11 @@ def test_the_runs_to_be_killed_do_everything(undisturbed: Undisturbed) -> None:
 def test_killed_at_random_moments(
     model: Path, undisturbed: Undisturbed, tmp_path: Path, kills: int
 ) -> None:
-    kill_and_compare(model, tmp_path, FULL, kills, undisturbed[FULL])
+    kill_and_check(model, tmp_path, FULL, kills, undisturbed[FULL])
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
 def test_killed_with_rows_that_the_policy_chooses(
     model: Path, undisturbed: Undisturbed, tmp_path: Path, kills: int
 ) -> None:
-    kill_and_compare(model, tmp_path, CHOSEN, kills, undisturbed[CHOSEN])
+    kill_and_check(model, tmp_path, CHOSEN, kills, undisturbed[CHOSEN])
