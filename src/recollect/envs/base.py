@@ -8,7 +8,7 @@ promises written here; `recollect.envs.dialogue` makes a new one about thirty li
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -270,6 +270,27 @@ class OffersKinds(Protocol):
 
     def kind(self, task: Task) -> str:
         """Name the kind of a task."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A promise of an environment's own. `run` gives how many were tried, and what was found.
+
+    What was found is a pair: a task's id, or "" for the environment as a whole, and the problem.
+    """
+
+    name: str
+    promise: str
+    run: Callable[[], tuple[int, list[tuple[str, str]]]]
+
+
+@runtime_checkable
+class OffersProofs(Protocol):
+    """An environment with promises beyond the contract, which `recollect env check` tries."""
+
+    def proofs(self) -> tuple[Proof, ...]:
+        """List the promises."""
         ...
 
 

@@ -13,7 +13,15 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from recollect.envs.agents import RandomTool
-from recollect.envs.base import Environment, Limits, OffersContent, OffersGold, Opening
+from recollect.envs.base import (
+    Environment,
+    Limits,
+    OffersContent,
+    OffersGold,
+    OffersProofs,
+    Opening,
+    Proof,
+)
 from recollect.envs.probe import Probe, Trace, all_messages, garbage, interleave, shorten, trace
 from recollect.types import Task
 
@@ -80,6 +88,8 @@ def check_environment(environment: Environment, tasks: int = 20, seed: int = 0) 
         checks += [_run(name, function, subject) for name, function in _EPISODE_CHECKS.items()]
         if isinstance(environment, OffersGold):
             checks.append(_run("gold", _gold, subject))
+        if isinstance(environment, OffersProofs):
+            checks += [_prove(proof) for proof in environment.proofs()]
     name, version = getattr(environment, "name", "?"), getattr(environment, "version", "?")
     return Report(str(name), str(version), tuple(checks))
 
@@ -92,6 +102,16 @@ def _run(name: str, function: Callable[[Any], _Outcome], subject: object) -> Che
     except Exception as error:  # a stranger's environment: anything can come
         findings, tried = [Finding("", f"{type(error).__name__}: {error}"[:300])], 0
     return Check(name, promise, tried, tuple(findings))
+
+
+def _prove(proof: Proof) -> Check:
+    """Try a promise of the environment's own."""
+    try:
+        tried, found = proof.run()
+    except Exception as error:
+        tried, found = 0, [("", f"{type(error).__name__}: {error}"[:300])]
+    findings = tuple(Finding(task, problem) for task, problem in found)
+    return Check(proof.name, proof.promise, tried, findings)
 
 
 def _description(environment: Environment) -> _Outcome:

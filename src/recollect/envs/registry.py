@@ -25,6 +25,7 @@ BUILT_IN = {
     "desk": "recollect.envs.desk.environment:make_desk",
     "reasoning_gym": "recollect.envs.reasoning_gym.environment:make_reasoning_gym",
     "single_turn": "recollect.envs.single_turn:make_single_turn",
+    "tau2": "recollect.envs.tau2.environment:make_tau2",
 }
 
 _OWN_FILE = re.compile(r".+\.py:\w+\Z", re.DOTALL)
@@ -39,8 +40,8 @@ def environment_names() -> tuple[str, ...]:
 def load_environment(name: str, **options: object) -> Environment:
     """Make the environment of this name.
 
-    `name` is built in (`desk:airline`, `reasoning_gym:gcd`, `single_turn:prompts.jsonl`), a
-    plug-in, or `path/to/file.py:ClassName`; that file's code is run. Options go to the
+    `name` is built in (`desk:airline`, `reasoning_gym:gcd`, `single_turn:prompts.jsonl`,
+    `tau2:retail`), a plug-in, or `path/to/file.py:ClassName`; that file's code is run. Options go to the
     environment and are refused, with the nearest match, if it does not know them.
     """
     if _OWN_FILE.match(name):

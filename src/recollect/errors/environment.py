@@ -27,6 +27,18 @@ class BadEnvironment(RecollectError):
         super().__init__(f"Environment {name}: {why}.", hint)
 
 
+class MissingTau2(RecollectError):
+    """The environment tau2 needs tau2-bench, and it is not there, or not all of it."""
+
+    def __init__(self, what: str, first: str = "") -> None:
+        super().__init__(
+            f"The environment tau2 needs tau2-bench: {what}.",
+            f"{first}Install it from its repository, beside recollect (Python 3.12 or 3.13): "
+            "git clone https://github.com/sierra-research/tau2-bench && "
+            "pip install -e ./tau2-bench. More in docs/tau2.md",
+        )
+
+
 class UnknownTask(RecollectError):
     """An environment was given a task, a split or a kind that it does not have."""
 
