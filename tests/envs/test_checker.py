@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from recollect.envs.base import Message, Opening, Score, ToolSpec, Turn
+from recollect.envs.base import Message, Opening, Proof, Score, ToolSpec, Turn
 from recollect.envs.checker import check_environment
 from recollect.envs.desk.environment import Desk
 from recollect.types import SegmentKind, Task
@@ -244,3 +244,25 @@ def test_what_the_environment_raises_is_a_finding():
     assert found(Failing())["tasks"] == "ConnectionError: no server"
     assert found(BadGold())["gold"].startswith("KeyError")
     assert "name is None" in found(object())["description"]
+
+
+class Proving(Guessing):
+    """Has promises of its own: one kept, one broken, one that cannot even be tried."""
+
+    def proofs(self):
+        def explode():
+            raise RuntimeError("no proof")
+
+        return (
+            Proof("kept", "It holds.", lambda: (3, [])),
+            Proof("broken", "It does not.", lambda: (2, [("7", "is wrong")])),
+            Proof("untried", "Nobody knows.", explode),
+        )
+
+
+def test_promises_of_the_environments_own_are_tried():
+    checks = {c.name: c for c in check_environment(Proving(), tasks=1).checks}
+    assert (checks["kept"].tried, checks["kept"].findings) == (3, ())
+    (finding,) = checks["broken"].findings
+    assert (finding.task, finding.problem) == ("7", "is wrong")
+    assert "no proof" in checks["untried"].findings[0].problem

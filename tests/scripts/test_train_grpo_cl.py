@@ -69,6 +69,24 @@ def test_tasks_are_divided_as_the_seed_divides_them() -> None:
     assert (config.environment.tasks, config.eval.tasks) == (2, 1)
 
 
+def test_domains_of_tau2_can_be_chosen_instead_of_desks(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of("--environment tau2 --domains retail telecom")
+    assert (config.environment.name, config.environment.levels) == ("tau2", None)
+    assert config.continual.task_order == ("retail", "telecom")
+    assert config.environment.options == {}
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
+    config = config_of("--environment tau2 --user_model qwen --user_model_temperature 0.5")
+    assert config.environment.options == {
+        "user": "endpoint",
+        "user_model": "qwen",
+        "user_url": "http://localhost:9/v1",
+        "user_temperature": 0.5,
+    }
+    given = "--environment tau2 --user_model qwen --user_model_url http://here/v1"
+    assert config_of(given).environment.options["user_url"] == "http://here/v1"
+    assert config_of("--user_model qwen").environment.options == {}  # desks have scripted users
+
+
 def test_settings_of_ours_win() -> None:
     config = config_of("--num_steps_per_task 5 run.steps=7")
     assert config.run.steps == 7

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="List environments, check them, play them, write your own.",
-    epilog="Names: desk, desk:airline, single_turn:FILE.jsonl, a plug-in's name, or "
+    epilog="Names: desk, desk:airline, tau2:retail, single_turn:FILE.jsonl, a plug-in's name, or "
     "path/to/file.py:ClassName (whose code is run).",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -17,6 +17,8 @@ from statistics import median
 
 from recollect import __version__
 from recollect.doctor.footprint import free_bytes, machine_memory
+from recollect.envs.tau2.package import installed_version
+from recollect.errors import MissingTau2
 from recollect.store.sqlite.journal import choose_journal, file_system, wal_is_safe
 
 _OLDEST_PYTHON = (3, 10)
@@ -45,6 +47,7 @@ def check_installation(folder: Path) -> list[Check]:
         _python(),
         Check("recollect", True, __version__),
         *_extras(),
+        _tau2(),
         *_torch(),
         _memory(),
         _sqlite(folder),
@@ -89,6 +92,17 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _tau2() -> Check:
+    """Look for tau2-bench, which is no extra: it is in no registry."""
+    try:
+        found = installed_version()
+    except MissingTau2 as error:
+        return Check("tau2-bench", None, "another package has its name", error.hint)
+    if found is None:
+        return Check("tau2-bench", None, "not installed", MissingTau2("").hint)
+    return Check("tau2-bench", True, found)
 
 
 def _torch() -> list[Check]:

@@ -41,8 +41,8 @@ def load_environment(name: str, **options: object) -> Environment:
     """Make the environment of this name.
 
     `name` is built in (`desk:airline`, `reasoning_gym:gcd`, `single_turn:prompts.jsonl`,
-    `tau2:retail`), a plug-in, or `path/to/file.py:ClassName`; that file's code is run. Options go to the
-    environment and are refused, with the nearest match, if it does not know them.
+    `tau2:retail`), a plug-in, or `path/to/file.py:ClassName`; that file's code is run. Options go
+    to the environment and are refused, with the nearest match, if it does not know them.
     """
     if _OWN_FILE.match(name):
         return _make(name, load_object(name), options)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 METHODS = ("sequential", "replay", "adaptive_replay", "ewc", "online_ewc", "ewc_pp", "kl_anchor",
            "progressive", "dynamic_expansion", "fusion", "adaptive_fusion", "sft")  # fmt: skip
 TINY = "tiny"
+TAU2 = "tau2"
+_BASE_URL = "OPENAI_BASE_URL"
 
 # Where the tiny model wants other values than a model of billions of weights.
 _LARGE = {"learning_rate": 1e-6, "max_new_tokens": 2048}
@@ -67,7 +70,8 @@ def _add_model(made: argparse.ArgumentParser) -> None:
             default=True, text="accepted: attention is ours, packed and exact")  # fmt: skip
     _switch(group, "gradient_checkpointing", "no_gradient_checkpointing", default=False,
             text="recompute activations: less memory, more time")  # fmt: skip
-    group.add_argument("--user_model", help="user simulator (environments that have one)")
+    group.add_argument("--user_model", help="model that plays the user (tau2), at --user_model_url")
+    group.add_argument("--user_model_url", help="OpenAI's interface; default: $OPENAI_BASE_URL")
     _switch(group, "use_local_user_model", "no_local_user_model", "no_use_local_user_model",
             default=False, text="run the user simulator here")  # fmt: skip
     group.add_argument("--user_model_temperature", type=float)
@@ -93,8 +97,9 @@ def _add_continual(made: argparse.ArgumentParser) -> None:
     group.add_argument("--cl_algorithm", default="sequential", choices=METHODS)
     group.add_argument("--replay_buffer_size", type=int, default=1000, help="tasks of a domain")
     group.add_argument("--replay_ratio", type=float, default=0.2)
-    group.add_argument("--environment", default="desk", help="where the domains are")
-    group.add_argument("--task_order", nargs="+", default=["airline", "retail", "telecom"])
+    group.add_argument("--environment", default="desk", help="desk, or tau2 (docs/tau2.md)")
+    group.add_argument("--task_order", "--domains", nargs="+",
+                       default=["airline", "retail", "telecom"])  # fmt: skip
     group.add_argument("--max_tasks_per_domain", type=int)
     group.add_argument("--train_split", type=float, default=0.8,
                        help="share of max_tasks_per_domain to train on")  # fmt: skip
@@ -156,7 +161,24 @@ def settings_of(flags: argparse.Namespace, world_size: int) -> list[str]:
         "eval.tasks=20",
         f"checkpoint.every={flags.save_interval}",
     ]
-    return [*found, *_limits(flags), *_places(flags), *flags.settings]
+    return [*found, *_tau2(flags), *_limits(flags), *_places(flags), *flags.settings]
+
+
+def _tau2(flags: argparse.Namespace) -> Sequence[str]:
+    """What tau2 is told: no levels, which only desks have, and the model that plays the user."""
+    if flags.environment.partition(":")[0] != TAU2:
+        return ()
+    found = ["environment.levels=none"]
+    if not flags.user_model:
+        return found
+    found += [
+        "environment.options.user=endpoint",
+        f"environment.options.user_model={flags.user_model}",
+        f"environment.options.user_url={flags.user_model_url or os.environ.get(_BASE_URL, '')}",
+    ]
+    if flags.user_model_temperature is not None:
+        found.append(f"environment.options.user_temperature={flags.user_model_temperature}")
+    return found
 
 
 def _limits(flags: argparse.Namespace) -> Sequence[str]:

@@ -73,6 +73,8 @@ def _remark(flags: argparse.Namespace) -> None:
     """Say which flags cannot do here what their names promise."""
     if flags.environment.startswith("desk") and (flags.user_model or flags.use_local_user_model):
         remark("users of the desk are scripted: --user_model and its kin change nothing")
+    if flags.use_local_user_model and not flags.environment.startswith("desk"):
+        remark("a model that plays the user runs in a server of its own: give --user_model_url")
     if flags.verbose and flags.use_flash_attention:
         remark("attention is packed and computed by recollect; --use_flash_attention adds nothing")
 

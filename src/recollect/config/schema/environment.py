@@ -19,8 +19,8 @@ class EnvironmentSettings(Section):
     name: str = Field(
         default="desk",
         min_length=1,
-        description="The environment: built in (desk, desk:airline, single_turn:prompts.jsonl), a "
-        "plug-in, or path/to/file.py:ClassName. See: recollect env ls",
+        description="The environment: built in (desk, desk:airline, single_turn:prompts.jsonl, "
+        "tau2:telecom), a plug-in, or path/to/file.py:ClassName. See: recollect env ls",
     )
     levels: Levels | None = Field(
         default=None,

@@ -129,7 +129,7 @@ class Domain:
 
     @cached_property
     def common_tools(self) -> frozenset[str]:
-        """Names of the tools that gold of the training tasks uses, for prompts that must be short."""
+        """Names of the tools that gold of training tasks uses, for prompts that must be short."""
         names = set()
         for id in self.splits.get("train", self.splits[BASE]):
             criteria = self._raw[id].get("evaluation_criteria") or {}

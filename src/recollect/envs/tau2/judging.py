@@ -108,7 +108,7 @@ class Judge:
         if not actions:
             return 1.0
         checks = self._domain.package.actions.evaluate_actions(messages, actions)
-        return sum(check.action_match for check in checks) / len(checks)
+        return float(sum(check.action_match for check in checks) / len(checks))
 
 
 def spell(domain: Domain, said: Sequence[Said]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""tau2's own verdict on an attempt, by its evaluators as they are: slow, and the measure of ours."""
+"""tau2's own verdict on an attempt, by its evaluators as they are: slow, and our measure."""
 
 from __future__ import annotations
 

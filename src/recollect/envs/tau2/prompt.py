@@ -60,11 +60,11 @@ class Prompts:
         return str(filled)
 
     def _specs(self) -> tuple[ToolSpec, ...]:
-        wanted = self._domain.common_tools | {TRANSFER} if self._brief else None
+        """Describe the tools. A short prompt has only those of the user's that gold ever needs."""
+        phone = {tool.name for tool in self._domain.user_tools}
+        rare = phone - self._domain.common_tools if self._brief else set()
         return tuple(
-            _spec(tool, self._brief)
-            for tool in self._domain.agent_tools
-            if wanted is None or tool.name in wanted
+            _spec(tool, self._brief) for tool in self._domain.agent_tools if tool.name not in rare
         )
 
 

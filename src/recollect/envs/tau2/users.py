@@ -26,9 +26,11 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CONFIRM = re.compile(r"\b(confirm|proceed|go ahead|yes|agree|continue|correct|okay)\b")
 # Words that questions and facts share without being about the same.
 _EMPTY = frozenset(
-    "a an and are as at be by can could do does for from have help how i in is it me my of on or "
-    "please provide tell that the there this to us was we what when where which who will with "
-    "would you your".split()
+    _WORD.findall(
+        "a an and are as at be by can could do does for from have help how i in is it me my of on "
+        "or please provide tell that the there this to us was we what when where which who will "
+        "with would you your"
+    )
 )
 _OK = "Yes, that is right. Please go ahead."
 _NO_IDEA = "I do not know that. That is all I can tell you."

@@ -121,7 +121,7 @@ class World:
         Two forks of one world have equal pictures of all that either touched exactly where
         their databases have equal hashes.
         """
-        found = {}
+        found: dict[str, str] = {}
         for side, kit in self._kits():
             shown: dict[str, Any] = {}
             for table in type(kit.db).model_fields:

@@ -1,6 +1,6 @@
 """How long tau2's domains take here: reset, one step, evaluation; and what no skill scores.
 
-Needs tau2-bench (docs/tau2.md). Run: python benchmarks/tau2.py
+Needs tau2-bench (docs/tau2.md). Run: python benchmarks/tau2_domains.py
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from results_file import write_results
-
 from recollect.envs.base import Environment, OffersGold
 from recollect.envs.floors import floors
 from recollect.envs.registry import load_environment
 from recollect.envs.transcript import Script, play
+from results_file import write_results
 
 CASES = (
     ("airline", "script"),
