@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from tests.envs.tau2.installed import needs_tau2
 
 from recollect.envs.base import OffersGold
 from recollect.envs.checker import check_environment
@@ -19,7 +20,6 @@ from recollect.envs.tools import Call
 from recollect.envs.transcript import Script, play
 from recollect.errors import EpisodeOver, UnknownTask
 from recollect.types import StopReason, Task
-from tests.envs.tau2.installed import needs_tau2
 
 pytestmark = needs_tau2
 
@@ -62,7 +62,7 @@ def test_gold_of_every_base_task_has_reward_1(domain: str, user: str) -> None:
     assert played == expected[domain]
 
 
-@pytest.mark.parametrize(("domain", "user"), [CASES[2], CASES[4]])
+@pytest.mark.parametrize(("domain", "user"), CASES[4:])
 def test_the_contract_is_kept(domain: str, user: str) -> None:
     report = check_environment(env(domain, user), tasks=1)
     assert report.ok, [check for check in report.checks if check.findings]
@@ -70,11 +70,17 @@ def test_the_contract_is_kept(domain: str, user: str) -> None:
 
 
 def test_tau2s_own_evaluators_agree_and_states_stay_fresh() -> None:
-    for domain, user in (CASES[0], CASES[1], CASES[3]):
+    for domain, user in CASES[2:]:  # airline and retail take a minute: recollect env check
         for proof in env(domain, user).proofs()[1:]:
             tried, found = proof.run()
             assert tried
             assert not found, (domain, proof.name, found)
+
+
+def test_a_verdict_that_differs_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.envs.tau2.proofs.official_reward", lambda *about: 0.5)
+    _, found = env("mock").proofs()[1].run()
+    assert "by tau2" in found[0][1]
 
 
 # -- tasks and splits ----------------------------------------------------------------------
@@ -157,7 +163,7 @@ def test_states_are_forked_and_fresh_after_every_attempt() -> None:
         (found,) = environment._domains.values()
         hash = found.package.hash
         loaded = found.load().whole_picture(hash)
-        for task in islice(environment.tasks(environment.splits[0]), 8):
+        for task in islice(environment.tasks(environment.splits[0]), 3):
             before = found.world(task.id.partition(":")[2]).whole_picture(hash)
             play(environment, task, Script(environment.gold(task)))
             assert found.world(task.id.partition(":")[2]).whole_picture(hash) == before
@@ -272,7 +278,8 @@ def test_brief_prompts_are_short_and_name_real_tools() -> None:
     task = next(environment.tasks("train"))
     opening = environment.start(task, 0).opening
     whole = env("telecom", "solo").start(env("telecom", "solo").task(task.id), 0).opening
-    assert len(opening.messages[0].text) < 300 < 20_000 < len(whole.messages[0].text)
+    assert len(opening.messages[0].text) < 300
+    assert len(whole.messages[0].text) > 20_000
     assert {t.name for t in opening.tools} < {t.name for t in whole.tools}
     assert "description" not in str(opening.tools[0].schema())
     assert play(environment, task, Script(environment.gold(task))).score.reward == 1.0

@@ -45,7 +45,7 @@ def test_what_was_changed_is_in_touched() -> None:
     base, pen = _base(), Pen()
     table = Overlay(base, pen)
     assert table["k1"] is base["k1"]  # reading shares
-    assert list(table.values())[0] is base["k0"]
+    assert next(iter(table.values())) is base["k0"]
     assert table.touched == frozenset()
     pen.down = True
     assert table["k1"] is not base["k1"]
