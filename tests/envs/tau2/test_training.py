@@ -25,5 +25,5 @@ def test_a_short_run_completes(tmp_path: Path) -> None:
     with open_reader(tmp_path / "tickets" / "store.db") as reader:
         _, rows = reader.sql("SELECT COUNT(*) FROM trajectories", 10)
         assert rows[0][0] == 8
-    found = [json.loads(line) for line in (tmp_path / "tickets" / "metrics.jsonl").open()]
-    assert found
+    text = (tmp_path / "tickets" / "metrics.jsonl").read_text(encoding="utf-8")
+    assert [json.loads(line) for line in text.splitlines()]
