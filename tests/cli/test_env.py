@@ -44,7 +44,7 @@ def test_every_command_has_an_example():
 
 def test_ls_shows_domains_levels_splits_and_floors():
     lines = run("ls", *SMALL).stdout.splitlines()
-    assert lines[0] == "Environments: desk, reasoning_gym, single_turn"
+    assert lines[0] == "Environments: desk, reasoning_gym, single_turn, tau2"
     assert lines[2].split() == [
         *("domain", "level", "train", "dev", "test", "turns", "words"),
         *("nothing", "handover", "refuse", "random"),

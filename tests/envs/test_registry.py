@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there_or_does_not_load(tmp_path):
 
 
 def test_plug_ins_are_listed_without_loading_and_loaded_by_name(plugged):
-    assert environment_names() == ("desk", "reasoning_gym", "single_turn", "owny", "sick")
+    assert environment_names() == ("desk", "reasoning_gym", "single_turn", "tau2", "owny", "sick")
     assert "own_plug_in" not in sys.modules
     environment = load_environment("owny:here", size=2)
     assert environment.name == "own-here"
