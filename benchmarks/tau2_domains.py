@@ -1,6 +1,7 @@
 """How long tau2's domains take here: reset, one step, evaluation; and what no skill scores.
 
-Needs tau2-bench (docs/tau2.md). Run: python benchmarks/tau2_domains.py
+Times are given twice: `cpu`, of this thread, and `wall`, which also holds what other processes took
+of the core. Needs tau2-bench (docs/tau2.md). Run: python benchmarks/tau2_domains.py
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ CASES = (
     ("mock", "script"),
 )
 TASKS = 50
+Took = tuple[float, float]  # milliseconds: CPU, wall
 
 
 def main() -> None:
@@ -40,7 +42,7 @@ def measure(domain: str, user: str) -> dict[str, object]:
     """Measure one domain: gold of its tasks, played step by step, and the floors of its tests."""
     environment = load_environment(f"tau2:{domain}", user=user)
     assert isinstance(environment, OffersGold)
-    times: dict[str, list[float]] = {"reset": [], "step": [], "evaluate": []}
+    times: dict[str, list[Took]] = {"reset": [], "step": [], "evaluate": []}
     rewards = []
     split = environment.splits[0]
     for task in islice(environment.tasks(split), TASKS):
@@ -56,7 +58,7 @@ def measure(domain: str, user: str) -> dict[str, object]:
         with timed(times["evaluate"]):
             score = episode.score()
         rewards.append(score.reward)
-    found = {f"{name}_ms": summary(values) for name, values in times.items()}
+    found = {f"{name}_ms": summary(took) for name, took in times.items()}
     return {
         "tasks": {s: sum(1 for _ in environment.tasks(s)) for s in environment.splits},
         "gold_reward_mean": statistics.mean(rewards),
@@ -66,20 +68,21 @@ def measure(domain: str, user: str) -> dict[str, object]:
 
 
 @contextmanager
-def timed(times: list[float]) -> Iterator[None]:
-    """Add the milliseconds that the block takes."""
-    started = time.perf_counter()
+def timed(times: list[Took]) -> Iterator[None]:
+    """Add the milliseconds that the block takes, of the core and by the clock."""
+    cpu, wall = time.thread_time(), time.perf_counter()
     yield
-    times.append(1000 * (time.perf_counter() - started))
+    times.append((1000 * (time.thread_time() - cpu), 1000 * (time.perf_counter() - wall)))
 
 
-def summary(values: list[float]) -> dict[str, float]:
+def summary(took: list[Took]) -> dict[str, float]:
     """Median and 90th percentile, in milliseconds."""
-    ordered = sorted(values)
-    return {
-        "median": round(statistics.median(ordered), 3),
-        "p90": round(ordered[int(0.9 * (len(ordered) - 1))], 3),
-    }
+    found = {}
+    for name, values in zip(("cpu", "wall"), zip(*took, strict=True), strict=True):
+        ordered = sorted(values)
+        found[f"{name}_median"] = round(statistics.median(ordered), 3)
+        found[f"{name}_p90"] = round(ordered[int(0.9 * (len(ordered) - 1))], 3)
+    return found
 
 
 def best(environment: Environment, split: str) -> dict[str, float]:
