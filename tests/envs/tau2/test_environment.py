@@ -259,8 +259,10 @@ def test_shaped_pays_half_at_most_for_what_failed() -> None:
     gold = environment.gold(task)
     assert play(environment, task, Script(gold)).score.reward == 1.0
     less = play(environment, task, Script(gold[-1:])).score
-    assert 0.0 <= less.reward <= 0.5
+    assert less.reward == 0.5 * (less.parts["assertions"] + less.parts["tools"]) / 2
     assert not less.success
+    begun = play(environment, task, Script((gold[0], "Hello."))).score  # to nobody: a fault
+    assert less.reward < begun.reward <= 0.5
 
 
 def test_the_user_does_on_the_phone_what_the_agent_says() -> None:

@@ -73,8 +73,8 @@ class Judge:
         """Score an attempt: the reward is the product of the parts that the task names.
 
         Parts: those, each 1 or 0; `tools`, the share of gold's calls that were made; `errors`,
-        how many calls failed. With `shaped`, a failed attempt that ended earns up to one half, by
-        the mean of the parts and `tools`.
+        how many calls failed. With `shaped`, a failed attempt earns up to one half, by the mean of
+        the parts and `tools`.
         """
         task = self._domain.task(id)
         messages = spell(self._domain, attempt.said)
@@ -82,7 +82,7 @@ class Judge:
         success = attempt.ended and all(value == 1.0 for value in parts.values())
         parts["tools"] = self._tools(task, messages)
         reward = float(success)
-        if self._shaped and attempt.ended and not success:
+        if self._shaped and not success:
             reward = MOST_FOR_FAILURE * sum(parts.values()) / len(parts)
         parts["errors"] = float(sum(not said.worked for said in attempt.said))
         return Score(reward, success, parts)
