@@ -73,6 +73,19 @@ def test_ls_json_adds_up():
     assert all(0 <= f["success"] <= 1 and f["tasks"] <= 5 for f in document["floors"])
 
 
+def test_ls_names_tasks_that_are_not_played(tmp_path):
+    run("new", "my_task", "--dir", str(tmp_path))
+    path = tmp_path / "my_task.py"
+    named = {"a": "no judge", "b": "no judge", "c": "broken"}
+    path.write_text(f"{path.read_text()}\n    def left_out(self):\n        return {named}\n")
+    shown = run("ls", f"{path}:MyTask", "--floor-tasks", "1").stdout
+    assert "Left out, because no judge (2): a b" in shown
+    assert "Left out, because broken (1): c" in shown
+    found = json.loads(run("ls", f"{path}:MyTask", "--floor-tasks", "1", "--json").stdout)
+    assert found["left_out"] == named
+    assert json.loads(run("ls", "--floor-tasks", "1", "--json").stdout)["left_out"] == {}
+
+
 def test_ls_markdown_is_a_table():
     lines = run("ls", "desk:telecom", "--markdown", *SMALL).stdout.splitlines()
     assert len(lines) == 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -103,6 +103,7 @@ def ls(
                 "limits": asdict(environment.limits),
                 "cells": [asdict(cell) for cell in cells],
                 "floors": [asdict(floor) for floor in found],
+                "left_out": _left_out(environment),
             }
         )
         return
@@ -113,6 +114,7 @@ def ls(
     write_table(columns, rows)
     if name:
         _write_kinds(cells)
+        _write_left_out(_left_out(environment))
 
 
 def _table(
@@ -141,6 +143,19 @@ def _write_markdown(columns: Sequence[Column], rows: Sequence[Sequence[str]]) ->
     say("|" + "|".join(" ---: " if column.right else " --- " for column in columns) + "|")
     for row in rows:
         say("| " + " | ".join(row) + " |")
+
+
+def _left_out(environment: Environment) -> dict[str, str]:
+    from recollect.envs.base import OffersLeftOut
+
+    return dict(environment.left_out()) if isinstance(environment, OffersLeftOut) else {}
+
+
+def _write_left_out(left: Mapping[str, str]) -> None:
+    for reason in dict.fromkeys(left.values()):
+        ids = [visible(id) for id, why in left.items() if why == reason]
+        say("")
+        say(f"Left out, because {visible(reason)} ({len(ids)}): {' '.join(ids)}")
 
 
 def _write_kinds(cells: Sequence[Cell]) -> None:

@@ -273,6 +273,15 @@ class OffersKinds(Protocol):
         ...
 
 
+@runtime_checkable
+class OffersLeftOut(Protocol):
+    """An environment that has tasks which it does not play."""
+
+    def left_out(self) -> Mapping[str, str]:
+        """Name them by id, with the reason for each."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A promise of an environment's own. `run` gives how many were tried, and what was found.
