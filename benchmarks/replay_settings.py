@@ -36,6 +36,7 @@ ARMS = {
     "mix-repair-buffer": ("replay.modes=[mix,repair,buffer]",),
     "buffer-4-updates-16-uses": (BUFFER, "replay.buffer_updates=4", "pool.max_uses=16"),
     "buffer-young": (BUFFER, "pool.max_age=8"),
+    "buffer-by-advantage": (BUFFER, "draw.alpha=1"),
     "buffer-all-alike": (BUFFER, "draw.priority=equal"),
     "buffer-truncate": (BUFFER, "correction.kind=truncate"),
     "buffer-of-successes": (BUFFER, "pool.keep=successes"),

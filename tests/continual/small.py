@@ -52,8 +52,8 @@ _DESK = (
     "rollout.max_tokens=400",
     "rollout.max_turn_tokens=32",
     "rollout.max_turns=4",
-    "rollout.rows_per_task=8",
-    "rollout.batch_rows=16",
+    "rollout.rows_per_task=16",
+    "rollout.batch_rows=32",
     "train.pack_tokens=2000",
     # Two updates a step: a penalty acts from the second on, even where one step has no signal.
     "train.epochs=2",

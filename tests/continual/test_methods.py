@@ -81,8 +81,8 @@ def test_trajectory_replay_trains_on_stored_rows_of_earlier_domains(
     with open_reader(folder.path / "store.db") as store:
         draws = store.draws(run=folder.run(folder.load()))
         owners = {row.run for row in store.rows(Query(ids=[d.trajectory for d in draws])).rows}
-    # 0.2 of the 16 rows of a step, over 2 steps: floor(6.4) rows.
-    assert len(draws) == 6
+    # 0.2 of the 32 rows of a step, over 2 steps: floor(12.8) rows.
+    assert len(draws) == 12
     assert owners == {"00-airline"}
 
 
