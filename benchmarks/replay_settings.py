@@ -28,17 +28,12 @@ BUFFER = "replay.modes=[buffer]"
 ARMS = {
     "repair": ("replay.modes=[repair]",),
     "mix": ("replay.modes=[mix]",),
-    "mix-baseline": ("replay.modes=[mix]", "replay.participation=baseline"),
-    "mix-gaussian-buckets": ("replay.modes=[mix]", "draw.buckets=gaussian"),
-    "mix-lowest-entropy": ("replay.modes=[mix]", "draw.choice=lowest_entropy"),
     "buffer": (BUFFER,),
     "repair-buffer": (),
     "mix-repair-buffer": ("replay.modes=[mix,repair,buffer]",),
     "buffer-4-updates-16-uses": (BUFFER, "replay.buffer_updates=4", "pool.max_uses=16"),
     "buffer-young": (BUFFER, "pool.max_age=8"),
     "buffer-by-advantage": (BUFFER, "draw.alpha=1"),
-    "buffer-all-alike": (BUFFER, "draw.priority=equal"),
-    "buffer-truncate": (BUFFER, "correction.kind=truncate"),
     "buffer-of-successes": (BUFFER, "pool.keep=successes"),
     "buffer-shape": (BUFFER, "correction.kind=shape", "correction.weight=10"),
 }
