@@ -1,0 +1,53 @@
+"""The two READMEs say the same: commands, links, figures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGLISH = (ROOT / "README.md").read_text(encoding="utf-8")
+CHINESE = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
+
+
+def commands(text: str) -> list[str]:
+    """Lines of code blocks."""
+    return [line.strip() for line in text.splitlines() if line.startswith("    ")]
+
+
+def links(text: str) -> Counter[str]:
+    """Files that are linked to, but for the two READMEs themselves."""
+    found = re.findall(r"\]\(([^)]+)\)", text)
+    return Counter(link for link in found if not link.startswith("README"))
+
+
+def coded(text: str) -> Counter[str]:
+    """What stands in backticks."""
+    return Counter(re.findall(r"`([^`]+)`", text))
+
+
+def figures(text: str) -> Counter[str]:
+    """Numbers outside of links and code."""
+    plain = re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
+    return Counter(re.findall(r"(?<![\w.])\d[\d,.]*\d|(?<![\w.])\d", plain))
+
+
+def test_the_same_commands() -> None:
+    assert commands(ENGLISH)[0].startswith("make demo")
+    assert commands(ENGLISH) == commands(CHINESE)
+
+
+def test_the_same_names_in_code() -> None:
+    assert coded(ENGLISH) == coded(CHINESE)
+
+
+def test_the_same_figures() -> None:
+    assert figures(ENGLISH) == figures(CHINESE)
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["en", "zh"])
+def test_links_lead_somewhere(text: str) -> None:
+    assert [link for link in links(text) if not (ROOT / link).exists()] == []
