@@ -21,8 +21,8 @@ class Scripted:
         self._order, self._start = order, start
 
     def permutation(self, what: Any) -> Any:
-        """Give the order; blocks of items keep theirs."""
-        return np.arange(what) if isinstance(what, int) else what[list(self._order)]
+        """Give the order."""
+        return what[list(self._order)]
 
     def random(self) -> float:
         """Give the first mark."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.replay.pool import Pool
+from recollect.replay.pool import Places, Pool
 from recollect.replay.task_columns import TaskColumns
 from recollect.store.records import Provenance
 from recollect.types import RunId
@@ -53,10 +53,19 @@ def eligible(
     found = np.zeros(len(pool), np.bool_)
     start = _first_young(pool, rules.max_age, now)
     if start < len(pool):
-        found[start:] = _allowed(pool, rules, now, start)
+        found[start:] = _allowed(pool, rules, now, slice(start, None))
         # Last, and only for rows that are left: tasks are looked up in no order of memory.
         left = np.flatnonzero(found)
         found[left] = (tasks.known if resting else tasks.open)[pool.facts["task"][left]]
+    return found
+
+
+def drawable(
+    pool: Pool, tasks: TaskColumns, rules: Rules, now: Now, rows: NDArray[np.int64]
+) -> Mask:
+    """The same for some rows [positions]: mark those that may be drawn now."""
+    found = _allowed(pool, rules, now, rows)
+    found &= tasks.open[pool.facts["task"][rows]]
     return found
 
 
@@ -72,35 +81,38 @@ def _first_young(pool: Pool, max_age: int | None, now: Now) -> int:
     return first if young[first] else len(pool)
 
 
-def _allowed(pool: Pool, rules: Rules, now: Now, start: int) -> Mask:
-    """Apply all rules but the task's to the rows from `start` on."""
+def _allowed(pool: Pool, rules: Rules, now: Now, rows: Places) -> Mask:
+    """Apply all rules but the task's to some rows."""
     facts = pool.facts
-    found: Mask = facts["sampled"][start:] > 0
+    found: Mask = facts["sampled"][rows] > 0
     if rules.needs_logprobs:
-        found &= facts["version"][start:] >= 0
+        found &= facts["version"][rows] >= 0
     if rules.max_age is not None:
-        found &= pool.ages(now.version, now.run, start) <= rules.max_age
+        found &= pool.ages(now.version, now.run, rows) <= rules.max_age
     if rules.max_uses is not None:
-        found &= pool.uses[start:] < rules.max_uses
+        found &= pool.uses[rows] < rules.max_uses
     if rules.cooldown:
-        last = pool.last_use[start:]
+        last = pool.last_use[rows]
         found &= (last < 0) | (last < now.step - rules.cooldown)
     # Comparisons with NaN are false: rows that were never measured pass.
     if rules.min_ess is not None:
-        found &= ~(pool.ess[start:] < rules.min_ess)
+        found &= ~(pool.ess[rows] < rules.min_ess)
     if rules.max_ratio is not None:
-        found &= ~(pool.ratio[start:] > rules.max_ratio)
+        found &= ~(pool.ratio[rows] > rules.max_ratio)
     if not all(made_by == rules.fingerprints for made_by in pool.provenances.values()):
-        found &= matching(pool, rules.fingerprints)[start:]
+        found &= _right(pool, rules.fingerprints)[facts["provenance"][rows]]
     return found
 
 
 def matching(pool: Pool, fingerprints: Provenance) -> Mask:
     """Mark the rows whose fingerprints are exactly these."""
-    if not pool.provenances:
-        return np.zeros(len(pool), np.bool_)
-    right = np.zeros(max(pool.provenances) + 1, np.bool_)
+    found: Mask = _right(pool, fingerprints)[pool.facts["provenance"]]
+    return found
+
+
+def _right(pool: Pool, fingerprints: Provenance) -> Mask:
+    """Tell, by the pool's numbers of fingerprints, which are these."""
+    right = np.zeros(max(pool.provenances, default=0) + 1, np.bool_)
     for number, provenance in pool.provenances.items():
         right[number] = provenance == fingerprints
-    found: Mask = right[pool.facts["provenance"]]
-    return found
+    return right

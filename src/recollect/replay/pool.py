@@ -7,16 +7,18 @@ than 100 bytes, and a refresh costs as much as what changed since the last one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.replay.journal import Journal
 from recollect.store.base import StoreReader
 from recollect.store.records import PACK, Columns, Provenance
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, Task, TrajectoryId
 
+_ALL = slice(None)
 _SPARE = 1.125  # growth of the arrays: amortised O(1) appends at a bounded cost in memory
 _OLDEST = 2**31 - 1
 
@@ -35,6 +37,7 @@ _STATE: dict[str, np.dtype[Any]] = {
 }
 
 _Arrays = dict[str, NDArray[Any]]
+Places: TypeAlias = slice | NDArray[np.int64]  # some rows of a pool, by position
 
 
 class Facts(Mapping[str, NDArray[Any]]):
@@ -54,19 +57,40 @@ class Facts(Mapping[str, NDArray[Any]]):
         return len(_FACTS)
 
 
+class Attached:
+    """A column of somebody who follows the pool: it grows and moves with the rows, 0 for new ones.
+
+    `values` [len(pool)] may be written to, and is valid until the next refresh.
+    """
+
+    def __init__(self, pool: Pool, name: str) -> None:
+        self._pool = pool
+        self._name = name
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The column as it is now."""
+        return self._pool._columns[self._name][: len(self._pool)]
+
+
 class Pool:
     """Live rows of a store as parallel arrays, in order of arrival.
 
     `refresh` brings it up to date, from whatever process the changes came. Views returned by
-    the properties are valid until the next refresh and must not be written to.
+    the properties are valid until the next refresh and must not be written to. Whoever keeps
+    figures on the rows attaches columns and reads the `journal` for what to look at again; when
+    `moves` has changed, rows that did not change have other positions than before.
     """
 
     def __init__(self, store: StoreReader) -> None:
         self._store = store
         self._change: int | None = None
         self._size = 0
-        self._columns = _empty(0)
+        self._attached: dict[str, np.dtype[Any]] = {}
+        self._columns = self._empty(0)
         self._newest: dict[int, int] = {}  # version by run number, of live rows only
+        self.journal = Journal()
+        self.moves = 0
         self.tasks: dict[int, Task] = {}
         self.runs: dict[int, RunId] = {}
         self.provenances: dict[int, Provenance] = {}
@@ -125,13 +149,31 @@ class Pool:
         """Memory held by the columns."""
         return sum(int(column.nbytes) for column in self._columns.values())
 
-    def ages(self, version: int, run: RunId, start: int = 0) -> NDArray[np.int32]:
-        """Age of the rows from `start` on for a run at a policy version; -1 if none sampled them.
+    def newest(self, number: int) -> int:
+        """The newest policy version that sampled a live row of a run; -1 if there is none."""
+        return self._newest.get(number, -1)
+
+    def attach(self, kind: type[np.generic]) -> Attached:
+        """Make a column that goes along with the rows, 0 at first."""
+        name = f"attached-{len(self._attached)}"
+        self._attached[name] = np.dtype(kind)
+        self._columns[name] = np.zeros(len(self._columns["seq"]), kind)
+        return Attached(self, name)
+
+    def find(self, seqs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions of those of the rows [seq] that are in the pool."""
+        places = np.searchsorted(self.seq, seqs)
+        inside = places < self._size
+        places, seqs = places[inside], seqs[inside]
+        return np.asarray(places[self.seq[places] == seqs])
+
+    def ages(self, version: int, run: RunId, rows: Places = _ALL) -> NDArray[np.int32]:
+        """Age of rows for a run at a policy version; -1 where no policy sampled them.
 
         Versions of different runs do not compare. Another run counts as one that ended just
         before this one began: its newest row here is one version older than version 0.
         """
-        sampled_at = self.facts["version"][start:]
+        sampled_at = self.facts["version"][rows]
         # What a row's version is subtracted from, by the number of its run.
         now = np.full(max(self.runs, default=0) + 1, version, dtype=np.int64)
         for number, id_ in self.runs.items():
@@ -140,7 +182,7 @@ class Pool:
         if now.max() <= _OLDEST:
             now = now.astype(np.int32)  # half the memory to go through, in all runs but absurd ones
         alone = len(self._newest) == 1  # the usual case, and there is no need to look
-        since = now[next(iter(self._newest))] if alone else now[self.facts["run"][start:]]
+        since = now[next(iter(self._newest))] if alone else now[self.facts["run"][rows]]
         age: NDArray[np.int32] = np.minimum(since - sampled_at, _OLDEST).astype(np.int32)
         age[sampled_at < 0] = -1
         return age
@@ -160,12 +202,14 @@ class Pool:
         """
         self._columns["uses"][list(positions)] += 1
         self._columns["last_use"][list(positions)] = step
+        self.journal.write(self.seq[list(positions)])
 
     def refresh(self) -> None:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
         changes = self._store.changes(self._change)
         if changes.reset:
-            self._size, self._columns, self._newest = 0, _empty(0), {}
+            self._size, self._columns, self._newest = 0, self._empty(0), {}
+            self.moves += 1
         self._remove(changes.gone)
         for block in changes.added:
             self._upsert(block)
@@ -176,15 +220,24 @@ class Pool:
         self._change = changes.change
 
     def _remove(self, gone: NDArray[np.int64]) -> None:
-        if gone.size == 0 or self._size == 0:
+        places = self.find(gone) if gone.size and self._size else gone[:0]
+        if places.size == 0:
             return
-        keep = ~np.isin(self.seq, gone)
-        kept = int(np.count_nonzero(keep))
+        runs, versions = self.facts["run"][places], self.facts["version"][places]
+        lost = {n for n in set(runs.tolist()) if versions[runs == n].max() == self._newest[n]}
+        # What lies before the first of them stays where it is.
+        first = int(places.min())
+        keep = np.ones(self._size - first, np.bool_)
+        keep[places - first] = False
+        kept = first + int(np.count_nonzero(keep))
         for column in self._columns.values():
-            column[:kept] = column[: self._size][keep]
+            column[first:kept] = column[first : self._size][keep]
         self._size = kept
-        self._newest = {}
-        self._see_versions(self.facts["run"], self.facts["version"])
+        self.moves += 1
+        for number in lost:
+            del self._newest[number]
+            left = self.facts["run"] == number
+            self._see_versions(self.facts["run"][left], self.facts["version"][left])
 
     def _see_versions(self, runs: NDArray[Any], versions: NDArray[Any]) -> None:
         for number in np.unique(runs):
@@ -193,21 +246,22 @@ class Pool:
 
     def _upsert(self, block: Columns) -> None:
         """Overwrite rows that are known, append the others; `seq` stays ascending."""
+        self.journal.write(block.seq)
         given = {name: getattr(block, name) for name in _STATE}
         given |= {name: block.pack[name] for name in _FACTS}
         position = np.searchsorted(self.seq, block.seq)
         inside = position < self._size
         known = np.zeros(len(block.seq), dtype=np.bool_)
         known[inside] = self.seq[position[inside]] == block.seq[inside]
-        for name, column in self._columns.items():
-            column[position[known]] = given[name][known]
+        for name, values in given.items():
+            self._columns[name][position[known]] = values[known]
         new = ~known
         count = int(np.count_nonzero(new))
         if count == 0:
             return
         self._reserve(self._size + count)
         for name, column in self._columns.items():
-            column[self._size : self._size + count] = given[name][new]
+            column[self._size : self._size + count] = given[name][new] if name in given else 0
         in_order = self._size == 0 or block.seq[new][0] > self._columns["seq"][self._size - 1]
         self._size += count
         self._see_versions(given["run"], given["version"])
@@ -217,7 +271,7 @@ class Pool:
     def _reserve(self, size: int) -> None:
         if size <= len(self._columns["seq"]):
             return
-        larger = _empty(max(size, int(len(self._columns["seq"]) * _SPARE)))
+        larger = self._empty(max(size, int(len(self._columns["seq"]) * _SPARE)))
         for name, column in self._columns.items():
             larger[name][: self._size] = column[: self._size]
         self._columns = larger
@@ -227,7 +281,8 @@ class Pool:
         order = np.argsort(self.seq, kind="stable")
         for column in self._columns.values():
             column[: self._size] = column[: self._size][order]
+        self.moves += 1
 
-
-def _empty(size: int) -> _Arrays:
-    return {name: np.empty(size, dtype=kind) for name, kind in (_STATE | _FACTS).items()}
+    def _empty(self, size: int) -> _Arrays:
+        kinds = _STATE | _FACTS | self._attached
+        return {name: np.empty(size, dtype=kind) for name, kind in kinds.items()}

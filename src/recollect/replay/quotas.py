@@ -72,7 +72,7 @@ def draw_with_quotas(
         return draw(weights, count, rng)
     inner = quotas[1:]
     parts, shares = _shares(weights, quotas, count)
-    counts = _whole_numbers(shares, rng)
+    counts = whole_numbers(shares, rng)
     positions, probabilities = [], []
     for place in np.flatnonzero(counts):
         rows = parts[place]
@@ -103,7 +103,7 @@ def _room(rows: NDArray[np.int64], quotas: Sequence[Quota]) -> int:
     return sum(min(first.most, _room(part, inner)) for part in first.parts(rows))
 
 
-def _whole_numbers(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def whole_numbers(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Round each share up or down, with expectation equal to it and the sum kept (if whole)."""
     base = np.floor(shares + 1e-9).astype(np.int64)
     parts = np.clip(shares - base, 0.0, None)
@@ -113,14 +113,19 @@ def _whole_numbers(shares: NDArray[np.float64], rng: np.random.Generator) -> NDA
     return base
 
 
-def _mean_chances(weights: Floats, quotas: Sequence[Quota], share: float) -> NDArray[np.float64]:
-    """Inclusion probability of rows [n] over both whole numbers that a share can become."""
+def outcomes(share: float) -> list[tuple[int, float]]:
+    """The whole numbers that a share can become, but for 0, each with its probability."""
     low = int(np.floor(share + 1e-9))
     up = share - low
+    found = ((low, 1.0 - up), (low + 1, up))
+    return [(count, likely) for count, likely in found if likely > 1e-9 and count]
+
+
+def _mean_chances(weights: Floats, quotas: Sequence[Quota], share: float) -> NDArray[np.float64]:
+    """Inclusion probability of rows [n] over both whole numbers that a share can become."""
     found = np.zeros(weights.size)
-    for count, chance in ((low, 1.0 - up), (low + 1, up)):
-        if chance > 1e-9 and count:
-            found += chance * chances(weights, quotas, count)
+    for count, likely in outcomes(share):
+        found += likely * chances(weights, quotas, count)
     return np.clip(found, np.finfo(np.float64).tiny, 1.0)
 
 

@@ -18,10 +18,11 @@ from recollect.replay.buckets import task_weights
 from recollect.replay.choice import Chooser
 from recollect.replay.eligibility import Now, eligible
 from recollect.replay.eviction import beyond_budget, beyond_task
+from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pick import Pick
 from recollect.replay.policy import Budget, Policy
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import Quota, chances, draw_with_quotas
+from recollect.replay.quotas import Quota, draw_with_quotas
 from recollect.replay.sampling import NOTHING, Drawn, draw
 from recollect.replay.starting import Start, quota
 from recollect.replay.task_columns import TaskColumns
@@ -77,8 +78,15 @@ class Replayer:
         self._seed = seed
         self._tasks = TaskColumns(book, schedule)
         self._now = Now(run, 0, 0)
-        self._eligible = np.zeros(0, np.bool_)
-        self._weights: Floats = np.zeros(0)
+        amounts = policy.amounts
+        scheme = Scheme(
+            policy.weighing,
+            amounts.needs_advantage,
+            chooser.choice == "random",  # which never takes a row without weight
+            amounts.max_per_task,
+            amounts.max_domain_share,
+        )
+        self._index = DrawIndex(pool, self._tasks, scheme)
         self._slots = count()
         self._begun = False
         self.taken: list[int] = []  # positions of the rows drawn in this step
@@ -87,12 +95,12 @@ class Replayer:
     @property
     def eligible(self) -> int:
         """How many rows may still be drawn in this step."""
-        return int(np.count_nonzero(self._eligible))
+        return int(np.count_nonzero(self._index.allowed))
 
     @property
     def can_be_drawn(self) -> NDArray[np.bool_]:
         """Mark those rows of the pool."""
-        return self._eligible
+        return self._index.allowed
 
     @property
     def ages(self) -> NDArray[np.int32]:
@@ -113,10 +121,7 @@ class Replayer:
             self._rules = replace(
                 self._policy.rules, max_age=self.limits.max_age, max_uses=self.limits.max_uses
             )
-        self._eligible = eligible(self.pool, self._tasks, self._rules, self._now)
-        self._weights = row_weights(
-            self.pool, self._tasks, self._policy.weighing, self._now, self._eligible
-        )
+        self._index.update(self._rules, self._now)
 
     def mix(self, tasks: int) -> list[MixedTask]:
         """Choose the tasks of a step, of `tasks` in all, that are tasks with stored successes."""
@@ -125,10 +130,7 @@ class Replayer:
             return []
         share = amounts.mix_ratio * self.limits.level
         wanted = quota(share, tasks, self.start.since, self._now.step)
-        rows = np.flatnonzero(self._eligible & self.pool.facts["success"])
-        if self._chooser.choice == "random":  # which never takes a row without weight
-            rows = rows[self._weights[rows] > 0]
-        numbers = np.unique(self.pool.facts["task"][rows])
+        numbers = self._index.solved_tasks()
         rng = self._stream("mix")
         chosen = self._draw_tasks(numbers, wanted, rng)
         mixed = []
@@ -138,7 +140,7 @@ class Replayer:
             group = group_id(self._run, self._now.step, task.key)
             picks: list[Pick] = []
             if amounts.trains:
-                here = rows[self.pool.facts["task"][rows] == number]
+                here = self._index.successes(number)
                 drawn = self._choose(here, amounts.mix_rows, rng)
                 exact = Drawn(drawn.positions, drawn.probabilities * probability)
                 why = f"task at {self._rate(task.key)}, {self._chooser.choice} of {here.size}"
@@ -155,12 +157,11 @@ class Replayer:
         solved = {row.group for row in fresh if row.success} | self._joined
         dead = {row.group: row.task for row in fresh if row.group not in solved}
         picks: list[Pick] = []
-        usable = self._eligible & self.pool.facts["success"]
         for group, task in dead.items():
             number = self._tasks.number(task)
             if number is None:
                 continue
-            rows = np.flatnonzero(usable & (self.pool.facts["task"] == number))
+            rows = self._index.successes(number)
             if rows.size:
                 drawn = self._choose(rows, wanted, self._stream("repair", task))
                 why = f"no fresh success, {self._chooser.choice} of {rows.size}"
@@ -173,17 +174,13 @@ class Replayer:
         wanted = self._buffer_rows()
         if not (self._begun and wanted):
             return []
-        weights = np.where(self._eligible, self._weights, 0.0)
-        if amounts.needs_advantage:
-            weights[np.nan_to_num(self.pool.advantage) == 0.0] = 0.0
-        rng = self._stream("buffer")
-        drawn = self._draw_rows(weights, wanted, rng)
+        rng, possible = self._stream("buffer"), self._index.possible
+        drawn = self._index.draw(wanted, rng)
         if not drawn.positions.size:
             return []
         order = rng.permutation(drawn.positions.size)
         drawn = Drawn(drawn.positions[order], drawn.probabilities[order])
-        possible = int(np.count_nonzero(weights))
-        corrected = self._priority_weights(drawn, weights, wanted)
+        corrected = self._priority_weights(drawn, possible, wanted)
         groups = [
             group_id(self._run, self._now.step, self.pool.tasks[int(number)].key, part=1)
             for number in self.pool.facts["task"][drawn.positions]
@@ -209,7 +206,7 @@ class Replayer:
         ]
 
     def _draw_tasks(
-        self, numbers: NDArray[np.int32], wanted: int, rng: np.random.Generator
+        self, numbers: NDArray[np.int64], wanted: int, rng: np.random.Generator
     ) -> Drawn:
         """Draw tasks by the weight of their bucket; with a quota, few enough of each domain."""
         weighing, share = self._policy.weighing, self._policy.amounts.max_domain_share
@@ -235,31 +232,19 @@ class Replayer:
         whole = amounts.buffer_updates * amounts.buffer_rows
         return whole if level == 1.0 else _at_least_one(level * whole)
 
-    def _priority_weights(self, drawn: Drawn, weights: Floats, wanted: int) -> NDArray[np.float64]:
+    def _priority_weights(self, drawn: Drawn, possible: int, wanted: int) -> NDArray[np.float64]:
         """Weigh drawn rows against the rule by which they came."""
-        amounts, possible = self._policy.amounts, int(np.count_nonzero(weights))
+        amounts = self._policy.amounts
         beta = grown_beta(amounts.beta, amounts.beta_growth, self.start.since, self._now.step)
         scale = None if amounts.weight_scale == "draw" else 1.0
         if amounts.weight_scale == "pool":
-            every = chances(weights, self._quotas(wanted), wanted)
+            every = self._index.chances(wanted)
             scale = largest_weight(every[every > 0], drawn.positions.size, beta)
         return priority_weights(drawn.probabilities, possible, beta, scale)
 
-    def _draw_rows(self, weights: Floats, wanted: int, rng: np.random.Generator) -> Drawn:
-        return draw_with_quotas(weights, self._quotas(wanted), wanted, rng)
-
-    def _quotas(self, wanted: int) -> list[Quota]:
-        amounts, tasks = self._policy.amounts, self.pool.facts["task"]
-        quotas = []
-        if amounts.max_domain_share is not None:
-            most = _at_least_one(amounts.max_domain_share * wanted)
-            quotas.append(Quota(self._tasks.domain[tasks], most))
-        if amounts.max_per_task is not None:
-            quotas.append(Quota(tasks, amounts.max_per_task))
-        return quotas
-
     def _choose(self, rows: NDArray[np.int64], wanted: int, rng: np.random.Generator) -> Drawn:
-        return self._chooser.choose(self.pool, rows, self._weights[rows], wanted, rng)
+        weights = self._index.weights(rows)
+        return self._chooser.choose(self.pool, rows, weights, wanted, rng)
 
     def _picks(
         self,
@@ -271,10 +256,10 @@ class Replayer:
     ) -> list[Pick]:
         """Read the drawn rows; they cannot be drawn again in this step."""
         at = drawn.positions
-        self._eligible[at] = False
+        self._index.take(at)
         self.taken += at.tolist()
         self._joined.update(groups)
-        ages = np.maximum(self.pool.ages(self._now.version, self._run)[at], 0)
+        ages = np.maximum(self.pool.ages(self._now.version, self._run, at), 0)
         chances, had = drawn.probabilities, self.pool.advantage[at]
         return [
             Pick(

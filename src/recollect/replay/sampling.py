@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
-_BLOCK = 1024  # items that are shuffled among themselves; blocks are shuffled as a whole
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
@@ -82,37 +80,14 @@ def systematic(weights: Floats, count: int, rng: np.random.Generator) -> NDArray
 
     No weight may exceed sum / count. `count` marks at equal distances, from a random start, are
     laid over the weights put end to end; the item under a mark is drawn. Whatever the order, an
-    item is hit with probability count w / sum. The order is random in blocks (whole blocks, and
-    the items inside the blocks that were hit), so that a million items cost two passes.
+    item is hit with probability count w / sum.
     """
-    blocks = -(-weights.size // _BLOCK)
-    sums = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK), dtype=np.float64)
-    order = rng.permutation(blocks)
-    ends = np.cumsum(sums[order])
+    order = rng.permutation(np.flatnonzero(weights))
+    ends = np.cumsum(weights[order], dtype=np.float64)
     marks = (rng.random() + np.arange(count)) * (ends[-1] / count)
-    # Rounding may lay the last mark at the very end: it is the last block with any weight.
-    last = np.searchsorted(ends, ends[-1])
-    hit = np.minimum(np.searchsorted(ends, marks, side="right"), last)
-    chosen = []
-    for place in np.unique(hit):
-        block = int(order[place])
-        here = marks[hit == place] - (ends[place] - sums[block])
-        chosen.append(_inside(weights, block * _BLOCK, here, rng))
-    return np.concatenate(chosen)
-
-
-def _inside(
-    weights: Floats, start: int, marks: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Find the items of one block under its marks; each mark gives another item."""
-    block = weights[start : start + _BLOCK]
-    order = rng.permutation(np.flatnonzero(block))
-    ends = np.cumsum(block[order], dtype=np.float64)
-    places = np.minimum(np.searchsorted(ends, marks, side="right"), order.size - 1)
+    places = np.searchsorted(ends, marks, side="right")
     # Rounding may lay two marks on one item of the largest weight, or one beyond the end.
-    for number in range(1, places.size):
-        places[number] = max(places[number], places[number - 1] + 1)
-    surplus = places[-1] - (order.size - 1)
-    if surplus > 0:
-        places = np.minimum(places, np.arange(order.size - places.size, order.size))
-    return start + order[places].astype(np.int64)
+    turn = np.arange(count)
+    places = np.minimum(places, order.size - count + turn)
+    places = np.maximum.accumulate(places - turn) + turn
+    return np.asarray(order[places], dtype=np.int64)

@@ -17,7 +17,8 @@ class TaskColumns:
     """Success rate, retirement, domain and membership of tasks, by the pool's task number.
 
     Follows the pool (`follow`, for tasks it has not seen) and the task book (`apply`, for states
-    that changed), so that a step costs what changed in it and not what is known.
+    that changed), so that a step costs what changed in it and not what is known. Whoever keeps
+    figures on tasks takes the numbers out of `moved` (another rate) and `turned` (opened, closed).
     """
 
     def __init__(self, book: TaskBook, schedule: Collection[TaskKey]) -> None:
@@ -29,6 +30,13 @@ class TaskColumns:
         self.known = np.zeros(_FIRST, np.bool_)  # in the schedule
         self.open = np.zeros(_FIRST, np.bool_)  # in the schedule, and not retired
         self.domain = np.zeros(_FIRST, np.int32)
+        self.moved: set[int] = set()
+        self.turned: set[int] = set()
+
+    @property
+    def domains(self) -> int:
+        """How many domains there are; they are numbered from 0."""
+        return len(self._domains)
 
     def number(self, task: TaskKey) -> int | None:
         """The pool's number of a task, None where the pool has no row of it."""
@@ -55,9 +63,15 @@ class TaskColumns:
 
     def _set(self, number: int, task: TaskKey) -> None:
         rate = self._book.rate(task)
-        self.rate[number] = np.nan if rate is None else rate
+        rate = np.nan if rate is None else rate
+        if not np.array_equal(self.rate[number], rate, equal_nan=True):
+            self.moved.add(number)
+        self.rate[number] = rate
         self.known[number] = task in self._schedule
-        self.open[number] = self.known[number] and not self._book.is_retired(task)
+        is_open = self.known[number] and not self._book.is_retired(task)
+        if self.open[number] != is_open:
+            self.turned.add(number)
+        self.open[number] = is_open
 
     def _reserve(self, size: int) -> None:
         while size > self.rate.size:

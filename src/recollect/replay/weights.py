@@ -33,13 +33,29 @@ class Weighing:
 def row_weights(
     pool: Pool, tasks: TaskColumns, weighing: Weighing, now: Now, allowed: NDArray[np.bool_]
 ) -> Floats:
-    """Weight of each row of the pool [n], >= 0 and finite; 0 for rows that are not allowed.
-
-    A row without the figure that the priority asks for (never trained on, never sampled) has
-    weight 0. Tasks that were not tried yet count like a success rate of `center`.
-    """
+    """Weight of each row of the pool [n], >= 0 and finite; 0 for rows that are not allowed."""
     # Only allowed rows are weighed: of a large pool, an age limit leaves few.
     rows = np.flatnonzero(allowed)
+    found = np.zeros(len(pool))
+    found[rows] = weigh(pool, tasks, weighing, now, rows, now.version)
+    return found
+
+
+def weigh(
+    pool: Pool,
+    tasks: TaskColumns,
+    weighing: Weighing,
+    now: Now,
+    rows: NDArray[np.int64],
+    epoch: int,
+) -> NDArray[np.float64]:
+    """Weight of some rows [positions], >= 0 and finite, times 2^((now - epoch) / half_life).
+
+    A row without the figure that the priority asks for (never trained on, never sampled) has
+    weight 0. Tasks that were not tried yet count like a success rate of `center`. A draw goes by
+    weights relative to each other; against a fixed `epoch` (a policy version) that of a row does
+    not change while the policy does, but for rows that no policy sampled.
+    """
     weights = priorities(pool, weighing.priority, rows)
     if weighing.floor:
         weights = weights + weighing.floor
@@ -49,15 +65,22 @@ def row_weights(
         # 0^0 is 1: with alpha = 0 even a row of no priority would count.
         weights = np.where(weights > 0, weights**weighing.alpha, 0.0)
     if weighing.half_life is not None:
-        ages = np.maximum(pool.ages(now.version, now.run)[rows], 0)
-        weights = weights * np.exp2(ages * np.float32(-1.0 / weighing.half_life))
+        ages = np.maximum(pool.ages(now.version, now.run, rows), 0)
+        born = now.version - ages.astype(np.float64)
+        weights = weights * np.exp2((born - epoch) / weighing.half_life)
     if weighing.buckets != "uniform":
-        rates = np.where(np.isnan(tasks.rate), weighing.center, tasks.rate)
-        by_task = bucket_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
-        weights = weights * by_task[pool.facts["task"][rows]]
-    found = np.zeros(len(pool))
-    found[rows] = np.nan_to_num(weights, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-    return found
+        weights = weights * _bucket_weights(tasks, weighing, pool.facts["task"][rows])
+    found = np.asarray(weights, dtype=np.float64)
+    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _bucket_weights(tasks: TaskColumns, weighing: Weighing, numbers: NDArray[np.int32]) -> Floats:
+    """Bucket weight of each of the tasks [numbers]."""
+    few = numbers.size < tasks.rate.size
+    rates = tasks.rate[numbers] if few else tasks.rate
+    rates = np.where(np.isnan(rates), weighing.center, rates)
+    found = bucket_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
+    return found if few else found[numbers]
 
 
 def priorities(pool: Pool, kind: Priority, rows: NDArray[np.int64]) -> Floats:
