@@ -56,7 +56,7 @@ def weigh(
     weights relative to each other; against a fixed `epoch` (a policy version) that of a row does
     not change while the policy does, but for rows that no policy sampled.
     """
-    weights = priorities(pool, weighing.priority, rows)
+    weights = priorities(pool, weighing.priority, rows).astype(np.float64)
     if weighing.floor:
         weights = weights + weighing.floor
     if weighing.alpha == 0.5:
@@ -70,8 +70,7 @@ def weigh(
         weights = weights * np.exp2((born - epoch) / weighing.half_life)
     if weighing.buckets != "uniform":
         weights = weights * _bucket_weights(tasks, weighing, pool.facts["task"][rows])
-    found = np.asarray(weights, dtype=np.float64)
-    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+    return np.nan_to_num(weights, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _bucket_weights(tasks: TaskColumns, weighing: Weighing, numbers: NDArray[np.int32]) -> Floats:
