@@ -3,11 +3,17 @@
     python benchmarks/draw.py                 10 k, 100 k and 1 M rows
     python benchmarks/draw.py --rows 10000    one size
 
-256 rows are drawn from a pool, again and again. Ours applies every rule at once (age, uses,
+256 rows are drawn from a pool, step after step. Ours applies every rule at once (age, uses,
 cooldown, effective sample size, fingerprints, priority, freshness, bucket weights) and knows each
 row's exact inclusion probability; cpprb's and TorchRL's samplers draw with replacement by priority
 alone. After each draw the priorities of the drawn rows are changed, which is part of what is timed
-for all of them. "age limit" is ours with an age limit that leaves 1 % of the pool, as in training.
+for all of them. Ours also goes through a step of training each time: the drawn rows are used once
+more and rest for a step, 64 rows arrive, 8 tasks have a new success rate, all rows grow older, and
+the pool reads all that from its store (a stand-in in memory).
+
+- "age limit": an age limit that leaves 1 % of the pool, as in training;
+- "quotas": besides all rules, 2 rows of a task and half of a draw for a domain;
+- "made anew": the first draw of an index, as after a resume or when a limit was moved.
 
 Times are the median of the rounds, taking turns in one process.
 """
@@ -18,6 +24,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -26,17 +33,20 @@ from rich.console import Console
 from rich.table import Table
 
 from recollect.ledger import Run
-from recollect.replay.book import Retirement, TaskBook
-from recollect.replay.eligibility import Now, Rules, eligible
+from recollect.replay.book import Result, Retirement, TaskBook
+from recollect.replay.eligibility import Now, Rules
+from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pool import Pool
-from recollect.replay.sampling import draw
 from recollect.replay.task_columns import TaskColumns
-from recollect.replay.weights import Weighing, row_weights
+from recollect.replay.weights import Weighing
 from recollect.store.records import PACK, Changes, Columns, Provenance
 from recollect.types import RunId, Task
 from results_file import write_results
 
 DRAWS = 256
+ARRIVING = 64
+MOVING = 8
+GROUP = 8
 RUN = RunId("bench")
 MADE_BY = Provenance("t", "e", "r")
 _BLOCK = 65536
@@ -47,39 +57,60 @@ class Rows:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._tasks = {n: Task("bench", str(n)) for n in range(1, max(2, size // 64) + 1)}
+        self._rng = np.random.default_rng(0)
+        tasks = max(2, size // 64)
+        self._tasks = {n: Task("bench", str(n), domain=str(n % 3)) for n in range(1, tasks + 1)}
+        self._changed: list[Columns] = []
 
     def changes(self, since: int | None) -> Changes:
-        """Give all rows, once."""
-        added = self._blocks() if since is None else iter(())
+        """Give all rows, and then what was written."""
+        added = self._blocks() if since is None else iter(self._changed)
+        self._changed = []
         return Changes(1, False, added, np.empty(0, np.int64))
 
+    def use(self, pool: Pool, rows: NDArray[np.int64], step: int) -> None:
+        """Write that rows were used in a step, with new scores; and the fresh rows of the step."""
+        scores = self._rng.normal(size=rows.size).astype(np.float32)
+        pack = np.zeros(rows.size, PACK)
+        for name, values in pool.facts.items():
+            pack[name] = values[rows]
+        state = {
+            field.name: getattr(pool, field.name)[rows]
+            for field in fields(Columns)
+            if field.name != "pack"
+        }
+        state |= {"advantage": scores, "priority": np.abs(scores)}
+        state |= {"uses": state["uses"] + 1, "last_use": np.full(rows.size, step, np.int32)}
+        self._changed = [Columns(pack=pack, **state), self._made(self._size, ARRIVING)]
+        self._size += ARRIVING
+
     def _blocks(self) -> Iterator[Columns]:
-        rng = np.random.default_rng(0)
         for start in range(0, self._size, _BLOCK):
-            n = min(_BLOCK, self._size - start)
-            pack = np.zeros(n, PACK)
-            pack["task"] = rng.integers(1, len(self._tasks) + 1, n)
-            pack["run"] = pack["provenance"] = 1
-            pack["step"] = pack["version"] = np.arange(start, start + n) // 64
-            pack["sampled"], pack["tokens"], pack["bytes"] = 60, 300, 2000
-            pack["success"] = rng.random(n) < 0.4
-            uses = rng.integers(0, 4, n).astype(np.int32)
-            yield Columns(
-                seq=np.arange(start, start + n),
-                pack=pack,
-                uses=uses,
-                last_use=np.where(uses > 0, pack["step"] + 1, -1).astype(np.int32),
-                pinned=np.zeros(n, np.bool_),
-                advantage=rng.normal(size=n).astype(np.float32),
-                priority=rng.random(n).astype(np.float32),
-                ess=rng.random(n).astype(np.float32),
-                ratio=(1 + rng.random(n)).astype(np.float32),
-            )
+            yield self._made(start, min(_BLOCK, self._size - start))
+
+    def _made(self, start: int, n: int) -> Columns:
+        rng, pack = self._rng, np.zeros(n, PACK)
+        pack["task"] = rng.integers(1, len(self._tasks) + 1, n)
+        pack["run"] = pack["provenance"] = 1
+        pack["step"] = pack["version"] = np.arange(start, start + n) // 64
+        pack["sampled"], pack["tokens"], pack["bytes"] = 60, 300, 2000
+        pack["success"] = rng.random(n) < 0.4
+        uses = rng.integers(0, 4, n).astype(np.int32)
+        return Columns(
+            seq=np.arange(start, start + n),
+            pack=pack,
+            uses=uses,
+            last_use=np.where(uses > 0, pack["step"] + 1, -1).astype(np.int32),
+            pinned=np.zeros(n, np.bool_),
+            advantage=rng.normal(size=n).astype(np.float32),
+            priority=rng.random(n).astype(np.float32),
+            ess=rng.random(n).astype(np.float32),
+            ratio=(1 + rng.random(n)).astype(np.float32),
+        )
 
     def tasks(self, after: int = 0) -> dict[int, Task]:
-        """All tasks by number."""
-        return {number: task for number, task in self._tasks.items() if number > after}
+        """All tasks by number, of which there never come more."""
+        return {} if after else self._tasks
 
     def runs(self) -> dict[int, Run]:
         """The one run."""
@@ -90,22 +121,36 @@ class Rows:
         return {1: MADE_BY}
 
 
-def ours(size: int, max_age: int | None) -> Callable[[], object]:
+def ours(
+    size: int, max_age: int | None, quotas: bool = False, anew: bool = False
+) -> Callable[[], object]:
     """Make our draw over a pool of this size."""
-    pool = Pool(Rows(size))  # type: ignore[arg-type]
+    store, rng = Rows(size), np.random.default_rng(2)
+    pool = Pool(store)  # type: ignore[arg-type]
+    keys = [task.key for task in pool.tasks.values()]
     book = TaskBook(RUN, Retirement(False, 8, 20))
-    tasks = TaskColumns(book, {task.key for task in pool.tasks.values()})
+    book.update(0, [Result(key, int(rng.integers(0, GROUP + 1)), GROUP) for key in keys])
+    tasks = TaskColumns(book, set(keys))
     tasks.follow(pool.tasks)
-    tasks.rate[:] = np.random.default_rng(1).random(tasks.rate.size)
     rules = Rules(MADE_BY, max_age, max_uses=4, cooldown=1, min_ess=0.05, max_ratio=10.0)
     weighing = Weighing("advantage", 0.5, half_life=1e4, buckets="gaussian", sigma=0.3)
-    rng, version = np.random.default_rng(2), size // 64
+    limits = (2, 0.5) if quotas else (None, None)
+    scheme = Scheme(weighing, True, False, *limits)
+    index, step = DrawIndex(pool, tasks, scheme), size // 64
 
     def once() -> NDArray[np.float64]:
-        now = Now(RUN, version, version)
-        allowed = eligible(pool, tasks, rules, now)
-        drawn = draw(row_weights(pool, tasks, weighing, now, allowed), DRAWS, rng)
-        pool.advantage[drawn.positions] = rng.random(drawn.positions.size)
+        nonlocal step
+        step += 1
+        pool.refresh()
+        if anew:
+            index.forget()
+        index.update(rules, Now(RUN, step, step))
+        drawn = index.draw(DRAWS, rng)
+        store.use(pool, drawn.positions, step)
+        moving = rng.integers(0, len(keys), MOVING)
+        wins = rng.integers(0, GROUP + 1, MOVING)
+        results = zip(moving.tolist(), wins.tolist(), strict=True)
+        tasks.apply(book.update(step, [Result(keys[n], won, GROUP) for n, won in results]))
         return drawn.probabilities
 
     return once
@@ -172,7 +217,9 @@ def main() -> None:
     for size in args.rows:
         makers = {
             "all rules": ours(size, None),
-            "all rules, age limit": ours(size, max(2, size // 6400)),
+            "age limit": ours(size, max(2, size // 6400)),
+            "quotas": ours(size, None, quotas=True),
+            "made anew": ours(size, None, anew=True),
         }
         for name, make in (("cpprb", cpprb), ("torchrl", torchrl)):
             try:
@@ -180,7 +227,7 @@ def main() -> None:
             except (ImportError, RuntimeError) as error:
                 missing[name] = str(error)
         figures[f"{size}"] = measure(makers, args.rounds)
-    table = Table("rows", "all rules", "all rules, age limit", "cpprb", "torchrl")
+    table = Table("rows", "all rules", "age limit", "quotas", "made anew", "cpprb", "torchrl")
     for size, times in figures.items():
         cells = [f"{times[name]:.2f} ms" if name in times else "-" for name in table_names(table)]
         table.add_row(f"{int(size):,}", *cells)

@@ -1,4 +1,4 @@
-"""A store that only feeds a pool, whose rows a test changes as it likes; and a plain reading of it."""
+"""A store that only feeds a pool, with rows that a test changes; and a plain reading of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index draws as a plain recomputation would, and as one made anew, whatever happened before."""
+"""The index draws as a plain recomputation would, and as one made anew, whatever came before."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ SCHEMES = {
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.usefixtures("small")
 def test_whatever_happens(name: str, seed: int) -> None:
-    """As a plain recomputation, as an index made anew, and as one of a resumed run's row numbers."""
+    """As a plain recomputation, as an index made anew, and under the numbers of a resumed run."""
     scheme, happened = SCHEMES[name], list[str]()
     history = History(seed + 10, scheme)
     for number in range(STEPS):

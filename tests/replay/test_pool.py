@@ -389,3 +389,38 @@ def test_memory_per_row(store: SqliteStore) -> None:
     assert PACK.itemsize == 50
     assert pool.nbytes / len(pool) < 100
     assert held < 200
+
+
+def test_attached_columns_go_along_with_the_rows(store: SqliteStore) -> None:
+    """Through growth, removal and return; the journal names what changed, `moves` what moved."""
+    write_steps(store, FAKE, 2)
+    pool = Pool(store)
+    mine = pool.attach(np.int64)
+    assert mine.values.tolist() == [0] * len(pool)
+    mine.values[:] = pool.seq
+    before, place, moves = pool.seq.tolist(), pool.journal.place, pool.moves
+    store.commit(FAKE.step(2))
+    pool.refresh()
+    new = [seq for seq in pool.seq.tolist() if seq not in before]
+    assert mine.values.tolist() == [*before, *[0] * len(new)]
+    told = pool.journal.since(place)
+    assert told is not None
+    assert set(new) <= set(told.tolist()) <= set(pool.seq.tolist())
+    assert pool.moves == moves
+    mine.values[:] = pool.seq
+    gone, place = pool.ids([1])[0], pool.journal.place
+    (number,) = pool.seq[[1]].tolist()
+    store.commit(Batch(marks=[person_mark(gone, Action.BAN)]))
+    pool.refresh()
+    assert mine.values.tolist() == pool.seq.tolist()
+    assert pool.find(np.array([number])).size == 0
+    assert pool.moves > moves
+    moves = pool.moves
+    store.commit(Batch(marks=[person_mark(gone, Action.UNBAN)]))
+    pool.refresh()
+    assert pool.moves > moves
+    assert mine.values.tolist() == [0 if seq == number else seq for seq in pool.seq.tolist()]
+    assert pool.find(np.array([number, 10**9])).tolist() == [1]
+    told = pool.journal.since(place)
+    assert told is not None
+    assert number in told.tolist()

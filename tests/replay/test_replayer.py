@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from recollect.ledger import Score, TaskState, Use
 from recollect.replay.book import Result, Retirement, TaskBook
 from recollect.replay.eligibility import Rules
 from recollect.replay.eviction import Keeping
@@ -18,6 +20,7 @@ from recollect.store.records import Batch
 from recollect.types import Action, group_id
 
 from .pools import (
+    NEVER,
     PRINTS,
     RUN,
     TASKS,
@@ -273,6 +276,54 @@ def test_draws_are_a_function_of_seed_step_pool_and_book() -> None:
         assert drawn(1, 4) == whole[3:], "what was drawn before makes no difference"
         assert drawn(2, 1) != whole
         assert len({str(each) for each in whole}) == len(whole)
+
+
+def test_one_that_goes_on_draws_what_one_made_anew_does() -> None:
+    """Uses, scores, new rows, evictions and rates move on; a resumed run would see the same."""
+    rng = np.random.default_rng(4)
+    plants = [
+        Plant(TASKS[n % 6], advantage=float(rng.normal()), success=n % 3 > 0) for n in range(40)
+    ]
+    options: dict[str, Any] = {
+        "weighing": Weighing("advantage", 0.5, 4.0, "gaussian"),
+        "rules": Rules(PRINTS, max_age=6, max_uses=3, cooldown=1),
+        "choice": "random",
+        "budget": Budget(max_rows=40),
+    }
+    with planted(*plants) as store:
+        going, states = make_replayer(store, everything(), **options), dict[str, TaskState]()
+        modes = set[str]()
+        for step in range(1, 9):
+            book = TaskBook(RUN, NEVER, list(states.values()))
+            anew = make_replayer(store, everything(), book=book, **options)
+            anew.start.since = going.start.since
+            picks, again = one_step(going, step), one_step(anew, step)
+            assert [told(pick) for pick in picks] == [told(pick) for pick in again]
+            assert going.eligible == anew.eligible
+            modes |= {pick.mode for pick in picks}
+            each = TASKS[step % 6]
+            rows = fresh(each, step, True, False)
+            changed, marks = going.finish([Result(each.key, 1, 2)], rows)
+            store.commit(
+                Batch(
+                    trajectories=rows,
+                    draws=[pick.draw(RUN, step) for pick in picks],
+                    uses=[Use(RUN, step, pick.slot, pick.trajectory.id) for pick in picks],
+                    scores=[
+                        Score(RUN, step, pick.trajectory.id, size := float(rng.normal()), abs(size))
+                        for pick in picks
+                    ],
+                    marks=marks,
+                )
+            )
+            states |= {state.task: state for state in changed}
+        assert modes == {"mix", "repair", "buffer"}
+
+
+def told(pick: Pick) -> tuple[object, ...]:
+    """Everything that a draw says, to the bit."""
+    chance, weight = pick.probability.hex(), pick.weight.hex()
+    return pick.trajectory.id, pick.slot, pick.group, pick.age, pick.reason, chance, weight
 
 
 # -- finish -------------------------------------------------------------------------------

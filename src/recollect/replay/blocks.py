@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.replay.groups import Floats, Ints, draw_in_groups, inclusion_in_groups, spans
+from recollect.replay.groups import Floats, Ints, one_of_each, spans
 from recollect.replay.sampling import NOTHING, Drawn, systematic
 
-BLOCK = 256  # rows: few enough to go through, enough for the blocks to be few themselves
+# Rows: few enough to go through, enough for the blocks to be few themselves. Below 256, so that a
+# number of rows in a block fits a byte.
+BLOCK = 128
 
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -100,7 +102,7 @@ class Blocks:
         self._settle()
         sums, tops = self._sums[label].copy(), self._tops[label].copy()
         if self._counts[label].sum() <= count:
-            rows, _ = self._rows(np.flatnonzero(sums), label)
+            rows = self._rows(np.flatnonzero(sums), label)
             return Cut(rows, 0, 0.0, np.zeros_like(sums))
         certain = np.empty(0, np.int64)
         while certain.size < count:
@@ -109,7 +111,7 @@ class Blocks:
             if not high.size:
                 return Cut(np.sort(certain), left, total, sums)
             with self._without(certain) as weights:
-                rows, _ = self._rows(high, label)
+                rows = self._rows(high, label)
                 certain = np.append(certain, rows[weights[rows] / total * left >= 1.0])
             with self._without(certain):
                 sums[high], tops[high], _ = self._measure(high, label)
@@ -127,14 +129,13 @@ class Blocks:
         expected = cut.sums / cut.total * cut.left
         light, heavy = np.flatnonzero((expected > 0) & (expected < 1)), expected >= 1
         with self._without(cut.certain) as weights:
-            rows, _ = self._rows(np.flatnonzero(heavy), label)
+            rows = self._rows(np.flatnonzero(heavy), label)
             items = np.concatenate((expected[light], weights[rows] / cut.total * cut.left))
             hit = systematic(items, cut.left, rng)
             blocks = light[np.sort(hit[hit < light.size])]
-            inside, starts = self._rows(blocks, label)
-            one = np.ones(starts.size, np.int64)
-            chances = inclusion_in_groups(weights[inside], starts, one)
-        chosen = inside[draw_in_groups(chances, starts, rng)]
+            inside, starts = self._span(blocks)
+            here = self._mine(inside, weights[inside], label)
+            chosen = inside[one_of_each(here, cut.sums[blocks], starts, rng)]
         alone = rows[hit[hit >= light.size] - light.size]
         return np.sort(np.concatenate((cut.certain, alone, chosen)))
 
@@ -149,15 +150,17 @@ class Blocks:
     def rows(self, label: int = 0) -> Ints:
         """All rows of a label that have a weight: a look at every row."""
         self._settle()
-        return self._rows(np.flatnonzero(self._sums[label]), label)[0]
+        return self._rows(np.flatnonzero(self._sums[label]), label)
 
-    def _rows(self, blocks: Ints, label: int) -> tuple[Ints, Ints]:
-        """Rows with a weight in blocks, ascending, and where those of each block begin."""
-        weights = self._weights()
+    def _rows(self, blocks: Ints, label: int) -> Ints:
+        """Rows with a weight in blocks [ascending]: their positions, ascending."""
+        rows, _ = self._span(blocks)
+        return rows[self._mine(rows, self._weights()[rows], label) > 0]
+
+    def _span(self, blocks: Ints) -> tuple[Ints, Ints]:
+        """All rows of blocks, and where those of each block begin."""
         begins = blocks * BLOCK
-        rows, _ = spans(begins, np.minimum(begins + BLOCK, weights.size) - begins)
-        rows = rows[self._mine(rows, weights[rows], label) > 0]
-        return rows, np.searchsorted(rows, begins)
+        return spans(begins, np.minimum(begins + BLOCK, self._size) - begins)
 
     def _mine(self, rows: Ints, weights: Floats, label: int) -> Floats:
         if len(self._sums) == 1:
@@ -183,11 +186,11 @@ class Blocks:
             rows = np.arange(weights.size) if len(self._sums) > 1 else blocks
             values = self._mine(rows, weights, label)
         else:
-            begins = blocks * BLOCK
-            rows, starts = spans(begins, np.minimum(begins + BLOCK, weights.size) - begins)
+            rows, starts = self._span(blocks)
             values = self._mine(rows, weights[rows], label)
-        filled = np.add.reduceat((values > 0).view(np.int8), starts, dtype=np.int64)
-        return np.add.reduceat(values, starts), np.maximum.reduceat(values, starts), filled
+        filled = np.add.reduceat((values > 0).view(np.uint8), starts, dtype=np.uint8)
+        sums, tops = np.add.reduceat(values, starts), np.maximum.reduceat(values, starts)
+        return sums, tops, filled.astype(np.int64)
 
     def _settle(self) -> None:
         dirty = np.flatnonzero(self._dirty)

@@ -63,6 +63,17 @@ def inclusion_in_groups(weights: Floats, starts: Ints, counts: Ints) -> NDArray[
     return found
 
 
+def one_of_each(weights: Floats, sums: Floats, starts: Ints, rng: np.random.Generator) -> Ints:
+    """Draw one item of each group by weight; `sums` [groups] of the weights are above 0."""
+    sizes = np.diff(starts, append=weights.size)
+    ends = np.cumsum(weights / np.repeat(sums, sizes))  # each group is about 1 long
+    low = np.where(starts > 0, ends[starts - 1], 0.0)
+    high = ends[starts + sizes - 1]
+    marks = low + rng.random(starts.size) * (high - low)
+    # Rounding must not lay a mark beyond the last item that has a weight.
+    return np.searchsorted(ends, np.minimum(marks, np.nextafter(high, 0.0)), side="right")
+
+
 def draw_in_groups(chances: Floats, starts: Ints, rng: np.random.Generator) -> Ints:
     """Draw from each group so that items are included with these probabilities; ascending.
 

@@ -12,7 +12,7 @@ _MOST_ROWS = 1 << 18  # more than this is read faster from the pool itself
 
 
 class Journal:
-    """Changed rows by their `seq`, entry by entry.
+    """Rows that came or changed, by their `seq`, entry by entry.
 
     A reader remembers `place` and asks later what came after it. Old entries are forgotten; a
     reader that comes too late is told so, and looks at everything.
@@ -29,7 +29,7 @@ class Journal:
         return self._first + len(self._entries)
 
     def write(self, rows: NDArray[np.int64]) -> None:
-        """Note that these rows came, went or changed."""
+        """Note that these rows came or changed."""
         if not rows.size:
             return
         self._entries.append(np.array(rows, dtype=np.int64))

@@ -92,6 +92,7 @@ class Pool:
         self.journal = Journal()
         self.moves = 0
         self.tasks: dict[int, Task] = {}
+        self._last_task = 0
         self.runs: dict[int, RunId] = {}
         self.provenances: dict[int, Provenance] = {}
         self.refresh()
@@ -214,7 +215,9 @@ class Pool:
         for block in changes.added:
             self._upsert(block)
         # After the rows: whatever they refer to was committed with them or before.
-        self.tasks |= self._store.tasks(after=max(self.tasks, default=0))
+        found = self._store.tasks(after=self._last_task)
+        self._last_task = max(found, default=self._last_task)
+        self.tasks |= found
         self.runs = {number: run.id for number, run in self._store.runs().items()}
         self.provenances = self._store.provenances()
         self._change = changes.change

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
@@ -63,8 +64,9 @@ class TaskColumns:
 
     def _set(self, number: int, task: TaskKey) -> None:
         rate = self._book.rate(task)
-        rate = np.nan if rate is None else rate
-        if not np.array_equal(self.rate[number], rate, equal_nan=True):
+        rate = math.nan if rate is None else rate
+        before = float(self.rate[number])
+        if rate != before and not (math.isnan(rate) and math.isnan(before)):
             self.moved.add(number)
         self.rate[number] = rate
         self.known[number] = task in self._schedule

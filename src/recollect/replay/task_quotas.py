@@ -42,6 +42,22 @@ class Way:
     shares: NDArray[np.float64]
 
 
+class _Inside:
+    """Inclusion probabilities of rows given how many rows each task gives; each found out once."""
+
+    def __init__(self, weights: Floats, starts: Ints) -> None:
+        self._weights, self._starts = weights, starts
+        self._known: dict[bytes, NDArray[np.float64]] = {}
+        self.sizes = np.diff(starts, append=weights.size)
+
+    def chances(self, counts: Ints) -> NDArray[np.float64]:
+        """Probabilities [rows] for these numbers [tasks]."""
+        name = counts.tobytes()
+        if name not in self._known:
+            self._known[name] = inclusion_in_groups(self._weights, self._starts, counts)
+        return self._known[name]
+
+
 # The rows with a weight of some tasks, task by task; where each task's begin; their weights.
 Fetch = Callable[[Ints], tuple[Ints, Ints, Floats]]
 
@@ -66,8 +82,9 @@ def draw_by_task(
         given[mine] = whole_numbers(way.shares[mine], rng)
     drawn = np.flatnonzero(given)
     rows, starts, weights = fetch(shelf.numbers[drawn])
-    hit = draw_in_groups(inclusion_in_groups(weights, starts, given[drawn]), starts, rng)
-    told = _chances(shelf, ways, drawn, weights, starts)[hit]
+    inside = _Inside(weights, starts)
+    hit = draw_in_groups(inside.chances(given[drawn]), starts, rng)
+    told = _chances(shelf, ways, drawn, inside)[hit]
     order = np.argsort(rows[hit], kind="stable")
     return Drawn(rows[hit][order], told[order])
 
@@ -80,7 +97,7 @@ def chances_by_task(
         return np.zeros(0)
     _, starts, weights = fetch(shelf.numbers)
     ways = _ways(shelf, _domain_shares(shelf, most_domain, count))
-    return _chances(shelf, ways, np.arange(shelf.numbers.size), weights, starts)
+    return _chances(shelf, ways, np.arange(shelf.numbers.size), _Inside(weights, starts))
 
 
 def _domain_shares(shelf: Shelf, most_domain: int | None, count: int) -> NDArray[np.float64]:
@@ -103,12 +120,9 @@ def _ways(shelf: Shelf, shares: NDArray[np.float64]) -> list[Way]:
     return ways
 
 
-def _chances(
-    shelf: Shelf, ways: list[Way], drawn: Ints, weights: Floats, starts: Ints
-) -> NDArray[np.float64]:
+def _chances(shelf: Shelf, ways: list[Way], drawn: Ints, inside: _Inside) -> NDArray[np.float64]:
     """Inclusion probability of the rows of tasks [drawn], over all the ways a draw can go."""
-    found = np.zeros(weights.size)
-    sizes = np.diff(starts, append=weights.size)
+    found = np.zeros(int(inside.sizes.sum()))
     for way in ways:
         shares, likely = way.shares[drawn], way.likely[shelf.domains[drawn]]
         low = np.floor(shares + 1e-9).astype(np.int64)
@@ -116,6 +130,5 @@ def _chances(
         for counts, part in ((low, 1.0 - up), (low + 1, up)):
             chance = np.where((part > 1e-9) & (counts > 0), likely * part, 0.0)
             if chance.any():
-                inside = inclusion_in_groups(weights, starts, counts)
-                found += np.repeat(chance, sizes) * inside
+                found += np.repeat(chance, inside.sizes) * inside.chances(counts)
     return np.clip(found, _TINY, 1.0)
