@@ -73,11 +73,11 @@ class Blocks:
         if moved or blocks < self._dirty.size or labels != len(self._sums):
             self._resize(blocks, labels)
         elif blocks > self._dirty.size:
-            more = blocks - self._dirty.size
-            self._sums = np.pad(self._sums, ((0, 0), (0, more)))
-            self._tops = np.pad(self._tops, ((0, 0), (0, more)))
-            self._counts = np.pad(self._counts, ((0, 0), (0, more)))
-            self._dirty = np.pad(self._dirty, (0, more), constant_values=True)
+            held = slice(self._dirty.size)
+            before = self._sums, self._tops, self._counts, self._dirty
+            self._resize(blocks, labels)
+            self._sums[:, held], self._tops[:, held], self._counts[:, held] = before[:3]
+            self._dirty[held] = before[3]
 
     def touch(self, rows: Ints) -> None:
         """Take in that the weights of these rows changed."""

@@ -111,4 +111,4 @@ class Calendar:
     def _grow(self) -> None:
         more = -(-len(self._pool) // BLOCK) - self._oldest.size
         if more > 0:
-            self._oldest = np.pad(self._oldest, (0, more), constant_values=_NEVER)
+            self._oldest = np.concatenate((self._oldest, np.full(more, _NEVER)))

@@ -25,9 +25,14 @@ def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     return np.repeat(starts - places, sizes) + np.arange(total), places
 
 
+def sizes_of(starts: Ints, size: int) -> Ints:
+    """How many of `size` items each group has."""
+    return np.concatenate((starts[1:], [size]))[: starts.size] - starts
+
+
 def labels_of(starts: Ints, size: int) -> Ints:
     """Number of the group of each of `size` items."""
-    return np.repeat(np.arange(starts.size), np.diff(starts, append=size))
+    return np.repeat(np.arange(starts.size), sizes_of(starts, size))
 
 
 def inclusion_in_groups(weights: Floats, starts: Ints, counts: Ints) -> NDArray[np.float64]:
@@ -47,9 +52,9 @@ def inclusion_in_groups(weights: Floats, starts: Ints, counts: Ints) -> NDArray[
     at = np.flatnonzero(~few & (weights > 0) & (left > 0)[label])
     while at.size:
         group = label[at]
-        first = np.flatnonzero(np.diff(group, prepend=-1))
+        first = _firsts(group)
         here = group[first]
-        sizes = np.diff(first, append=at.size)
+        sizes = sizes_of(first, at.size)
         # Relative to the largest that is left: no sum overflows, none is lost beside another.
         shares = weights[at] / np.repeat(np.maximum.reduceat(weights[at], first), sizes)
         shares *= np.repeat(left[here] / np.add.reduceat(shares, first), sizes)
@@ -65,7 +70,7 @@ def inclusion_in_groups(weights: Floats, starts: Ints, counts: Ints) -> NDArray[
 
 def one_of_each(weights: Floats, sums: Floats, starts: Ints, rng: np.random.Generator) -> Ints:
     """Draw one item of each group by weight; `sums` [groups] of the weights are above 0."""
-    sizes = np.diff(starts, append=weights.size)
+    sizes = sizes_of(starts, weights.size)
     ends = np.cumsum(weights / np.repeat(sums, sizes))  # each group is about 1 long
     low = np.where(starts > 0, ends[starts - 1], 0.0)
     high = ends[starts + sizes - 1]
@@ -91,7 +96,7 @@ def draw_in_groups(chances: Floats, starts: Ints, rng: np.random.Generator) -> I
         order = order[np.argsort(label[order], kind="stable")]
     ends = np.cumsum(chances[order], dtype=np.float64)
     group = label[order]
-    first = np.flatnonzero(np.diff(group, prepend=-1))
+    first = _firsts(group)
     here, last = group[first], np.append(first[1:], order.size) - 1
     low = np.where(first > 0, ends[first - 1], 0.0)
     begins = rng.random(starts.size)[here]
@@ -105,3 +110,8 @@ def draw_in_groups(chances: Floats, starts: Ints, rng: np.random.Generator) -> I
     every = np.arange(places.size)
     places = np.maximum.accumulate(places - every) + every
     return np.sort(np.concatenate((certain, order[places])))
+
+
+def _firsts(group: Ints) -> Ints:
+    """Where another group begins, given the groups of items that lie group by group."""
+    return np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))

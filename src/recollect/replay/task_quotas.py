@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.replay.groups import Floats, Ints, draw_in_groups, inclusion_in_groups
+from recollect.replay.groups import Floats, Ints, draw_in_groups, inclusion_in_groups, sizes_of
 from recollect.replay.quotas import fair_shares, outcomes, whole_numbers
 from recollect.replay.sampling import NOTHING, Drawn
 
@@ -48,7 +48,7 @@ class _Inside:
     def __init__(self, weights: Floats, starts: Ints) -> None:
         self._weights, self._starts = weights, starts
         self._known: dict[bytes, NDArray[np.float64]] = {}
-        self.sizes = np.diff(starts, append=weights.size)
+        self.sizes = sizes_of(starts, weights.size)
 
     def chances(self, counts: Ints) -> NDArray[np.float64]:
         """Probabilities [rows] for these numbers [tasks]."""

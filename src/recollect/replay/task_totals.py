@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.replay.groups import Ints
+from recollect.replay.groups import Ints, labels_of
 from recollect.replay.pool import Pool
 from recollect.replay.task_rows import TaskRows
 
@@ -59,7 +59,7 @@ class TaskTotals:
         size = max(self._sums.size, int(touched[-1]) + 1)
         self._sums = np.pad(self._sums, (0, size - self._sums.size))
         self._counts = np.pad(self._counts, (0, size - self._counts.size))
-        label = np.repeat(np.arange(touched.size), np.diff(starts, append=rows.size))
+        label = labels_of(starts, rows.size)
         weights = self._weights()[rows]
         # Sequentially, in order of the rows, as a pass over all of them does.
         self._sums[touched] = np.bincount(label, weights, touched.size)
