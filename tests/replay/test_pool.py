@@ -399,7 +399,7 @@ def test_attached_columns_go_along_with_the_rows(store: SqliteStore) -> None:
     assert mine.values.tolist() == [0] * len(pool)
     mine.values[:] = pool.seq
     before, place, moves = pool.seq.tolist(), pool.journal.place, pool.moves
-    store.commit(FAKE.step(2))
+    store.commit(Batch(trajectories=FAKE.trajectories(2)))
     pool.refresh()
     new = [seq for seq in pool.seq.tolist() if seq not in before]
     assert mine.values.tolist() == [*before, *[0] * len(new)]
