@@ -76,7 +76,8 @@ def one_of_each(weights: Floats, sums: Floats, starts: Ints, rng: np.random.Gene
     high = ends[starts + sizes - 1]
     marks = low + rng.random(starts.size) * (high - low)
     # Rounding must not lay a mark beyond the last item that has a weight.
-    return np.searchsorted(ends, np.minimum(marks, np.nextafter(high, 0.0)), side="right")
+    marks = np.minimum(marks, np.nextafter(high, 0.0))
+    return np.asarray(np.searchsorted(ends, marks, side="right"), dtype=np.int64)
 
 
 def draw_in_groups(chances: Floats, starts: Ints, rng: np.random.Generator) -> Ints:
