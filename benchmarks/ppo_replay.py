@@ -53,7 +53,7 @@ def run_regime(
     name: str, regime: Regime, args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
     """Run one regime both ways and give its figures."""
-    settings = (*regime.settings, *args.settings)
+    settings = (*regime.all_settings, *args.settings)
     target = args.target or regime.target
     figures: dict[str, Any] = {"target": target, "settings": shown(settings)}
     tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)

@@ -4,12 +4,16 @@
     python benchmarks/replay_gain.py --regime sparse     one regime
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
-Every regime is compared twice on the same seeds: **same**, replay against the same settings with
-replay off; and **best**, each arm with its own best setting (see GRID), found with the same budget
-on other seeds (the dear regime has the tasks of the dense one and takes its settings). Only the
-second says what replay is worth: against an untuned twin a gain is easily
-had by a higher learning rate. Rollouts and seconds are those until held-out greedy success reaches
-the regime's target; seconds are of training steps, without evaluations.
+A step generates one group of eight rows; replay adds updates on stored rows. Every regime is
+compared twice on the same seeds: **same**, replay against the same settings with replay off; and
+**best**, each arm with its own best setting, found with the same budget on other seeds. Each has
+the same learning rates to choose from and a knob for how much a row is used: epochs over fresh rows
+for the twin, updates on stored rows for replay. There a **wide twin** takes part, which generates
+four groups a step, as many rollouts in all: the strongest run without replay may be either. Only
+"best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
+rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target;
+seconds are of training steps, without evaluations. The dear regime has the tasks of the dense one
+and takes its settings.
 
 The runs lie in --out and are not repeated if they are there; each can be looked at with
 `recollect plot`, `recollect pool` and `recollect replay explain`.
@@ -28,7 +32,8 @@ from rich.console import Console
 from rich.table import Table
 
 from recollect.compare.arms import REPLAY, TWIN, Arm
-from recollect.compare.study import Study, run_study, write_study
+from recollect.compare.comparison import Comparison, compare
+from recollect.compare.study import ArmResult, Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
 from recollect.compare.verdict import verdict
 from results_file import write_results
@@ -38,9 +43,12 @@ SLOW = Path(__file__).parent / "slow_desk.py"
 MAKE_TINY = Path(__file__).parent.parent / "scripts" / "make_tiny.py"
 RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always the same
 TUNING_SEEDS = (1000, 1001)
+WIDE = "wide-twin"
+RATE = "train.learning_rate"
 GRID = (
-    Axis("train.learning_rate", ("1e-4", "2e-4", "4e-4")),
-    Axis("train.epochs", ("1", "4")),
+    Axis("replay.buffer_updates", ("2", "4"), REPLAY.name),
+    Axis("train.epochs", ("1", "4"), TWIN.name),
+    Axis("train.epochs", ("1", "4"), WIDE),
 )
 
 
@@ -49,18 +57,43 @@ class Regime:
     """Settings on top of the demo preset, and the held-out success to reach."""
 
     settings: tuple[str, ...]
+    steps: int
     target: float
+    rates: tuple[str, ...] = ()
     tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
 
+    @property
+    def all_settings(self) -> tuple[str, ...]:
+        """Those of the regime and those of all regimes; what replay does is not among them."""
+        return (*BASE, f"run.steps={self.steps}", *self.settings)
 
-BASE = ("checkpoint.every=0", "run.steps=21", "eval.tasks=60", "eval.every=3")
+    @property
+    def wide(self) -> Arm:
+        """The twin with fewer and larger steps, and its evaluations after as many rollouts."""
+        steps = (f"run.steps={self.steps // 4}", f"eval.every={EVERY // 4}")
+        return Arm(WIDE, (*TWIN.settings, "rollout.tasks_per_step=4", *steps))
+
+
+EVERY = 8
+BASE = (
+    "checkpoint.every=0",
+    "eval.tasks=60",
+    f"eval.every={EVERY}",
+    "rollout.tasks_per_step=1",
+)
+BUFFER = (
+    "replay.modes=[buffer]",
+    "replay.buffer_rows=32",
+    "pool.max_age=200",
+    "pool.max_uses=16",
+)
 REGIMES = {
     # A start that is hardly ever right: nearly all groups are dead.
-    "sparse": Regime((*BASE, f"model.name={RARE}", "run.steps=36", "eval.every=4"), 0.4),
+    "sparse": Regime((f"model.name={RARE}",), 96, 0.4, ("1e-4", "2e-4", "4e-4")),
     # The same tasks from the shipped model: a fifth of the first rows succeed.
-    "dense": Regime(BASE, 0.5),
+    "dense": Regime((), 72, 0.5, ("1e-4", "2e-4")),
     # Tools that take their time: nearly all seconds go into rollouts.
-    "dear": Regime((*BASE, f"environment.name={SLOW}:SlowDesk"), 0.5, tuned_in="dense"),
+    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 72, 0.5, tuned_in="dense"),
 }
 
 
@@ -75,15 +108,17 @@ def run_regime(
 ) -> dict[str, Any]:
     """Run one regime both ways and give its figures; `found` has those of earlier regimes."""
     regime = REGIMES[name]
-    settings = (*regime.settings, *args.settings)
+    settings = (*regime.all_settings, *BUFFER, *args.settings)
     figures: dict[str, Any] = {"target": regime.target, "settings": shown(settings)}
     for way in ("same",) if args.same else ("same", "best"):
         arms, tuning = [REPLAY, TWIN], None
-        if way == "best" and regime.tuned_in in found:
+        if way == "best":
+            arms = [REPLAY, regime.wide, TWIN]
+            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], (Axis(RATE, regime.rates), *GRID))
+        if way == "best" and regime.tuned_in:
             best = found[regime.tuned_in]["best"]["arms"]
             arms = [Arm(arm.name, tuple(best[arm.name]["settings"])) for arm in arms]
-        elif way == "best":
-            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRID)
+            tuning = None
         study = run_study(
             arms,
             range(args.seeds),
@@ -101,8 +136,26 @@ def run_regime(
 
 
 def study_figures(study: Study) -> dict[str, Any]:
-    """Pick what the docs quote from a study."""
-    found = study.comparison
+    """Pick what the docs quote: replay against each twin, the stronger one named."""
+    replay, *twins = study.arms
+    against = {
+        twin.arm.name: _ratios(compare(replay.runs, twin.runs, study.span)) for twin in twins
+    }
+    return {
+        "strongest": max(twins, key=_strength).arm.name,
+        "against": against,
+        "arms": {result.arm.name: _arm(result) for result in study.arms},
+    }
+
+
+def _strength(result: ArmResult) -> float:
+    """Area on the tuning seeds; without tuning, on the seeds themselves."""
+    if result.tuned is not None:
+        return result.tuned.best.score or 0.0
+    return sum(run.area or 0.0 for run in result.runs) / len(result.runs)
+
+
+def _ratios(found: Comparison) -> dict[str, Any]:
     return {
         "rollouts_ratio": figures_of(found.rollouts.medians),
         "rollouts_ratio_restricted": figures_of(found.rollouts.restricted),
@@ -110,30 +163,35 @@ def study_figures(study: Study) -> dict[str, Any]:
         "seconds_ratio_restricted": figures_of(found.seconds.restricted),
         "final_difference": figures_of(found.final.estimate),
         "area_difference": figures_of(found.area.estimate),
-        "arms": {
-            result.arm.name: {
-                "settings": shown(result.arm.settings),
-                "reached": f"{result.summary.reached}/{result.summary.seeds}",
-                "rollouts_to_target": [plain(r.rollouts_to_target.value) for r in result.runs],
-                "seconds_to_target": [plain(r.seconds_to_target.value) for r in result.runs],
-                "final": [plain(r.final) for r in result.runs],
-                "replay_ratio": [plain(r.replay_ratio) for r in result.runs],
-            }
-            for result in study.arms
-        },
+    }
+
+
+def _arm(result: ArmResult) -> dict[str, Any]:
+    trials = () if result.tuned is None else result.tuned.trials
+    return {
+        "settings": shown(result.arm.settings),
+        "reached": f"{result.summary.reached}/{result.summary.seeds}",
+        "rollouts_to_target": [plain(run.rollouts_to_target.value) for run in result.runs],
+        "seconds_to_target": [plain(run.seconds_to_target.value) for run in result.runs],
+        "final": [plain(run.final) for run in result.runs],
+        "area": [plain(run.area) for run in result.runs],
+        "replay_ratio": [plain(run.replay_ratio) for run in result.runs],
+        "tried": {" ".join(trial.settings): plain(trial.score) for trial in trials},
     }
 
 
 def show(figures: dict[str, Any]) -> Table:
-    """Table of all regimes."""
-    table = Table("regime", "how", "rollouts: twin / replay", "seconds: twin / replay", "final")
+    """Table of all regimes: replay against every twin."""
+    table = Table("regime", "how", "against", "rollouts: twin / replay", "seconds: twin / replay",
+                  "final")  # fmt: skip
     for name, regime in figures.items():
         for way in ("same", "best"):
-            if way in regime:
-                f = regime[way]
+            found = regime.get(way, {"against": {}})
+            for twin, f in found["against"].items():
                 table.add_row(
                     name,
                     way,
+                    f"{twin} (strongest)" if twin == found["strongest"] else twin,
                     spelt(f["rollouts_ratio"]),
                     spelt(f["seconds_ratio"]),
                     spelt(f["final_difference"], "+.3f"),
@@ -157,7 +215,7 @@ def main() -> None:
     for name in args.regime or REGIMES:
         figures[name] = run_regime(name, figures, args, console)
     console.print(show(figures))
-    if args.same or args.regime:
+    if args.same or args.regime or args.seeds < 5 or args.settings:
         return
     packages = ["torch", "transformers", "numpy"]
     path = write_results("replay_gain", figures, range(args.seeds), packages)

@@ -20,10 +20,10 @@ from rich.table import Table
 
 from recollect.compare.arms import TWIN, Arm
 from recollect.compare.study import ArmResult, Study, run_study, write_study
-from replay_gain import REGIMES, make_rare
+from replay_gain import BUFFER, REGIMES, make_rare
 from results_file import spread, write_results
 
-SETTINGS = REGIMES["sparse"].settings
+SETTINGS = (*REGIMES["sparse"].all_settings, *BUFFER)
 BUFFER = "replay.modes=[buffer]"
 ARMS = {
     "repair": ("replay.modes=[repair]",),

@@ -19,6 +19,7 @@ from recollect.errors import BadComparison
 
 from .samples import SETTINGS, FakeTraining
 
+ARMS = ["replay", "twin"]
 SEEDS = (1000, 1001)
 
 
@@ -82,17 +83,37 @@ def test_half_a_result_is_none() -> None:
 
 
 def test_settings_are_never_judged_on_the_seeds_that_chose_them() -> None:
-    check_tuning(Tuning((1000, 1001)), range(5))
+    check_tuning(Tuning((1000, 1001)), range(5), ARMS)
     with pytest.raises(BadComparison, match=r"\[3, 4\]"):
-        check_tuning(Tuning((3, 4, 5)), range(5))
+        check_tuning(Tuning((3, 4, 5)), range(5), ARMS)
     with pytest.raises(BadComparison, match="needs a seed"):
-        check_tuning(Tuning(()), range(5))
+        check_tuning(Tuning(()), range(5), ARMS)
+
+
+def test_a_grid_of_nobody_is_refused() -> None:
+    axis = Axis("train.epochs", ("1", "2"), "twin")
+    check_tuning(Tuning((1000,), (axis,)), range(5), ARMS)
+    with pytest.raises(BadComparison, match="no arm 'twin'"):
+        check_tuning(Tuning((1000,), (axis,)), range(5), ["replay", "other"])
+
+
+def test_an_arm_has_its_own_axes_and_the_common_ones(tmp_path: Path) -> None:
+    axes = tuple(
+        parse_axis(text)
+        for text in ("train.learning_rate=1e-4,2e-4", "train.epochs=1,2", "a:train.epochs=8")
+    )
+    for arm, epochs in (("a", {"8"}), ("b", {"1", "2"})):
+        points = ArmGrid("demo", SETTINGS, Arm(arm), Tuning(SEEDS, axes), tmp_path).points
+        found = [dict(setting.split("=") for setting in point) for point in points]
+        assert {point["train.epochs"] for point in found} == epochs
+        assert {point["train.learning_rate"] for point in found} == {"1e-4", "2e-4"}
 
 
 def test_an_axis() -> None:
+    assert parse_axis("twin:train.epochs=1,2") == Axis("train.epochs", ("1", "2"), "twin")
     assert parse_axis("train.epochs=1, 2,2") == Axis("train.epochs", ("1", "2"))
     assert parse_axis("replay.modes=[mix,buffer],[mix]").values == ("[mix,buffer]", "[mix]")
-    for text in ("train.epochs", "train.epochs=", "=1,2"):
+    for text in ("train.epochs", "train.epochs=", "=1,2", ":train.epochs=1", "twin:=1"):
         with pytest.raises(BadComparison):
             parse_axis(text)
 

@@ -54,9 +54,9 @@ def compare(
         list[str] | None,
         typer.Option(
             "--grid",
-            metavar="key=value,...",
-            help="With --tune: values to try. Default: learning rate times 0.5, 1, 2, 4 and "
-            "1, 2, 4 epochs.",
+            metavar="[ARM:]key=value,...",
+            help="With --tune: values to try, by all arms or by one. Default: learning rate times "
+            "0.5, 1, 2, 4 and 1, 2, 4 epochs.",
         ),
     ] = None,
     tune_seeds: Annotated[

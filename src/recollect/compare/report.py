@@ -243,7 +243,7 @@ def _tuning(study: Study) -> str:
         return ""
     parts = [
         "<h2>Tuning</h2>",
-        f'<p class="soft">Every arm tried the same grid on seeds {seeds(study.tuning_seeds)}, '
+        f'<p class="soft">Every arm tried its grid on seeds {seeds(study.tuning_seeds)}, '
         "which are not those of the comparison. Chosen: the largest area under held-out success "
         "over generated rollouts, mean of the tuning seeds.</p>",
     ]

@@ -100,7 +100,7 @@ def run_study(
     _check(arms, seeds, source, settings, target)
     tuned: dict[str, Tuned] = {}
     if tuning is not None:
-        check_tuning(tuning, seeds)
+        check_tuning(tuning, seeds, [arm.name for arm in arms])
         grids = [ArmGrid(source, settings, arm, tuning, folder) for arm in arms]
         run_jobs(_in_turn([_flat(g.jobs) for g in grids]), start, parallel=jobs, tell=tell)
         tuned = {grid.arm.name: grid.choose() for grid in grids}

@@ -1,9 +1,10 @@
 """Finding each arm's strongest setting, with the same budget for every arm.
 
 A gain over an untuned twin means little: a higher learning rate or more epochs on fresh rows may
-buy the same. So every arm tries the same grid on the same seeds, which are other seeds than the
+buy the same. So every arm tries a grid on the same seeds, which are other seeds than the
 comparison's, and goes into the comparison with the setting whose success curve over generated
-rollouts has the largest area, on average over the tuning seeds.
+rollouts has the largest area, on average over the tuning seeds. The grid is the same for all arms
+unless an arm has axes of its own.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ _EXAMPLE = "Write --grid key=value,value, for example --grid train.epochs=1,2,4"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One setting and the values to try."""
+    """One setting and the values to try: for every arm, or in the grid of one arm only."""
 
     key: str
     values: tuple[str, ...]
+    arm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,21 @@ class Tuned:
 
 
 def parse_axis(text: str) -> Axis:
-    """Read `key=value,value`."""
-    key, equals, values = text.partition("=")
+    """Read `key=value,value`, or `ARM:key=value,value` for one arm."""
+    name, equals, values = text.partition("=")
+    arm, colon, key = name.rpartition(":")
     found = tuple(dict.fromkeys(value for value in divide(values) if value))
-    if not equals or not key.strip() or not found:
+    if not equals or not key.strip() or not found or (colon and not arm.strip()):
         raise BadComparison(f"--grid {text[:80]}: this is not a setting and its values", _EXAMPLE)
-    return Axis(key.strip(), found)
+    return Axis(key.strip(), found, arm.strip() or None)
+
+
+def axes_of(arm: str, axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Give the axes of an arm's grid: its own, and the common ones of other settings."""
+    own = {axis.key for axis in axes if axis.arm == arm}
+    return tuple(
+        axis for axis in axes if axis.arm == arm or (axis.arm is None and axis.key not in own)
+    )
 
 
 def default_axes(config: Config) -> tuple[Axis, ...]:
@@ -92,14 +103,18 @@ def default_axes(config: Config) -> tuple[Axis, ...]:
     )
 
 
-def check_tuning(tuning: Tuning, seeds: Sequence[int]) -> None:
-    """Refuse to choose settings on the seeds that then judge them."""
+def check_tuning(tuning: Tuning, seeds: Sequence[int], arms: Sequence[str]) -> None:
+    """Refuse to choose settings on the seeds that then judge them, and grids of nobody."""
     shared = sorted(set(tuning.seeds) & set(seeds))
     if shared:
         what = f"seeds {shared} would both choose the settings and judge them"
         raise BadComparison(what, "Tune on other seeds than those of the comparison.")
     if not tuning.seeds:
         raise BadComparison("tuning needs a seed", "Give --tune-seeds a number from 1 on.")
+    for axis in tuning.axes:
+        if axis.arm is not None and axis.arm not in arms:
+            what = f"--grid {axis.arm}:{axis.key}: there is no arm {axis.arm!r}"
+            raise BadComparison(what, f"The arms are {', '.join(arms)}.")
 
 
 class ArmGrid:
@@ -111,7 +126,7 @@ class ArmGrid:
         self.arm = arm
         self._seeds = tuning.seeds
         own = arm_config(source, settings, arm, tuning.seeds[0])
-        self.axes = tuning.axes or default_axes(own)
+        self.axes = axes_of(arm.name, tuning.axes) or default_axes(own)
         names = [axis.key for axis in self.axes]
         choices = product(*(axis.values for axis in self.axes))
         self.points = [
