@@ -13,7 +13,7 @@ four groups a step, as many rollouts in all: the strongest run without replay ma
 "best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
 rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target;
 seconds are of training steps, without evaluations. The dear regime has the tasks of the dense one
-and takes its settings.
+and takes its settings; its curves over rollouts are the same, only "best" is run.
 
 The runs lie in --out and are not repeated if they are there; each can be looked at with
 `recollect plot`, `recollect pool` and `recollect replay explain`.
@@ -60,6 +60,7 @@ class Regime:
     steps: int
     target: float
     rates: tuple[str, ...] = ()
+    at_once: int = 1  # runs that share a core, because they sleep
     tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
 
     @property
@@ -93,7 +94,7 @@ REGIMES = {
     # The same tasks from the shipped model: a fifth of the first rows succeed.
     "dense": Regime((), 72, 0.5, ("1e-4", "2e-4")),
     # Tools that take their time: nearly all seconds go into rollouts.
-    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 72, 0.5, tuned_in="dense"),
+    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 72, 0.5, at_once=3, tuned_in="dense"),
 }
 
 
@@ -110,7 +111,8 @@ def run_regime(
     regime = REGIMES[name]
     settings = (*regime.all_settings, *BUFFER, *args.settings)
     figures: dict[str, Any] = {"target": regime.target, "settings": shown(settings)}
-    for way in ("same",) if args.same else ("same", "best"):
+    ways = ("same",) if args.same else ("best",) if regime.tuned_in else ("same", "best")
+    for way in ways:
         arms, tuning = [REPLAY, TWIN], None
         if way == "best":
             arms = [REPLAY, regime.wide, TWIN]
@@ -127,7 +129,7 @@ def run_regime(
             settings=settings,
             target=regime.target,
             tuning=tuning,
-            jobs=args.jobs,
+            jobs=args.jobs * regime.at_once,
         )
         write_study(study)
         console.print(f"\n[bold]{name}, {way}[/bold]\n{verdict(study)}", highlight=False)
