@@ -11,9 +11,9 @@ the same learning rates to choose from and a knob for how much a row is used: ep
 for the twin, updates on stored rows for replay. There a **wide twin** takes part, which generates
 four groups a step, as many rollouts in all: the strongest run without replay may be either. Only
 "best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
-rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target;
-seconds are of training steps, without evaluations. The dear regime has the tasks of the dense one
-and takes its settings; its curves over rollouts are the same, only "best" is run.
+rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
+levels on the way; seconds are of training steps, without evaluations. The dear regime has the tasks
+of the dense one and takes its settings; its curves over rollouts are the same, so only "best" is run.
 
 The runs lie in --out and are not repeated if they are there; each can be looked at with
 `recollect plot`, `recollect pool` and `recollect replay explain`.
@@ -33,6 +33,7 @@ from rich.table import Table
 
 from recollect.compare.arms import REPLAY, TWIN, Arm
 from recollect.compare.comparison import Comparison, compare
+from recollect.compare.measures import measure
 from recollect.compare.study import ArmResult, Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
 from recollect.compare.verdict import verdict
@@ -141,12 +142,37 @@ def study_figures(study: Study) -> dict[str, Any]:
     """Pick what the docs quote: replay against each twin, the stronger one named."""
     replay, *twins = study.arms
     against = {
-        twin.arm.name: _ratios(compare(replay.runs, twin.runs, study.span)) for twin in twins
+        twin.arm.name: {
+            **_ratios(compare(replay.runs, twin.runs, study.span)),
+            "on_the_way": [
+                _ratio_to(level, study, replay, twin) for level in _levels(study.target)
+            ],
+        }
+        for twin in twins
     }
     return {
         "strongest": max(twins, key=_strength).arm.name,
         "against": against,
         "arms": {result.arm.name: _arm(result) for result in study.arms},
+    }
+
+
+def _levels(target: float) -> list[float]:
+    """Successes on the way to the target: no single level decides, least of all a lucky one."""
+    return [round(target - down, 2) for down in (0.2, 0.1, 0.0)]
+
+
+def _ratio_to(level: float, study: Study, replay: ArmResult, twin: ArmResult) -> dict[str, Any]:
+    """Rollouts and seconds to a level, twin / replay."""
+    found = compare(
+        [measure(curve, level, study.span) for curve in replay.curves],
+        [measure(curve, level, study.span) for curve in twin.curves],
+        study.span,
+    )
+    return {
+        "success": level,
+        "rollouts_ratio": figures_of(found.rollouts.medians),
+        "seconds_ratio": figures_of(found.seconds.medians),
     }
 
 
@@ -183,21 +209,28 @@ def _arm(result: ArmResult) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any]) -> Table:
-    """Table of all regimes: replay against every twin."""
-    table = Table("regime", "how", "against", "rollouts: twin / replay", "seconds: twin / replay",
-                  "final")  # fmt: skip
-    for name, regime in figures.items():
-        for way in ("same", "best"):
-            found = regime.get(way, {"against": {}})
-            for twin, f in found["against"].items():
-                table.add_row(
-                    name,
-                    way,
-                    f"{twin} (strongest)" if twin == found["strongest"] else twin,
-                    spelt(f["rollouts_ratio"]),
-                    spelt(f["seconds_ratio"]),
-                    spelt(f["final_difference"], "+.3f"),
-                )
+    """Table of all regimes: replay against every twin, to every level."""
+    table = Table("regime", "how", "against", "to", "rollouts: twin / replay",
+                  "seconds: twin / replay", "area", "final")  # fmt: skip
+    rows = (
+        (name, way, found["strongest"], twin, f)
+        for name, regime in figures.items()
+        for way in ("same", "best")
+        if (found := regime.get(way))
+        for twin, f in found["against"].items()
+    )
+    for name, way, strongest, twin, f in rows:
+        against = f"{twin} (strongest)" if twin == strongest else twin
+        for level in f["on_the_way"]:
+            first = level is f["on_the_way"][0]
+            table.add_row(
+                *((name, way, against) if first else ("", "", "")),
+                f"{level['success']:.0%}",
+                spelt(level["rollouts_ratio"]),
+                spelt(level["seconds_ratio"]),
+                spelt(f["area_difference"], "+.3f") if first else "",
+                spelt(f["final_difference"], "+.3f") if first else "",
+            )
     return table
 
 
