@@ -13,7 +13,7 @@ four groups a step, as many rollouts in all: the strongest run without replay ma
 "best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
 rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
 levels on the way; seconds are of training steps, without evaluations. The dear regime has the tasks
-of the dense one and takes its settings; its curves over rollouts are the same, so only "best" is run.
+of the dense one and takes its settings; its curves over rollouts are those, so only "best" is run.
 
 The runs lie in --out and are not repeated if they are there; each can be looked at with
 `recollect plot`, `recollect pool` and `recollect replay explain`.
