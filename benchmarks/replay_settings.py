@@ -1,17 +1,20 @@
 """Which settings of replay make the difference? Many arms beside the same twin, on the same seeds.
 
     python benchmarks/replay_settings.py                 all arms, three seeds
-    python benchmarks/replay_settings.py --seeds 1       a look
+    python benchmarks/replay_settings.py --seeds 1       a look; writes no results
+    python benchmarks/replay_settings.py --group mix     one group of arms; writes no results
 
-Every arm is the demo preset in the sparse regime of replay_gain.py, where replay matters, with a
-few settings changed, all at the preset's learning rate: this compares arms of replay with each
-other. What replay is worth is for replay_gain.py, where the twin has its own best setting. "area"
-is the mean held-out success while learning, in points.
+Every arm is the demo preset, four groups a step, with a few settings changed, all at the preset's
+learning rate: this compares arms of replay with each other. What replay is worth is for
+replay_gain.py, where the twin has its own best setting. Group **buffer** begins with a model that
+is hardly ever right; group **mix** with the shipped one and only 24 tasks, so that each comes back
+every sixth step. "area" is the mean held-out success while learning, in points.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +23,57 @@ from rich.table import Table
 
 from recollect.compare.arms import TWIN, Arm
 from recollect.compare.study import ArmResult, Study, run_study, write_study
-from replay_gain import BUFFER, REGIMES, make_rare
+from replay_gain import RARE, make_rare
 from results_file import spread, write_results
+from study_figures import shown
 
-SETTINGS = (*REGIMES["sparse"].all_settings, *BUFFER)
 BUFFER = "replay.modes=[buffer]"
-ARMS = {
-    "repair": ("replay.modes=[repair]",),
-    "mix": ("replay.modes=[mix]",),
-    "buffer": (BUFFER,),
-    "repair-buffer": (),
-    "mix-repair-buffer": ("replay.modes=[mix,repair,buffer]",),
-    "buffer-4-updates-16-uses": (BUFFER, "replay.buffer_updates=4", "pool.max_uses=16"),
-    "buffer-young": (BUFFER, "pool.max_age=8"),
-    "buffer-by-advantage": (BUFFER, "draw.alpha=1"),
-    "buffer-of-successes": (BUFFER, "pool.keep=successes"),
-    "buffer-shape": (BUFFER, "correction.kind=shape", "correction.weight=10"),
+MIX = "replay.modes=[mix]"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of all arms, the arms with their own, and the success to reach."""
+
+    settings: tuple[str, ...]
+    arms: dict[str, tuple[str, ...]]
+    target: float
+
+
+BASE = ("checkpoint.every=0", "eval.tasks=60")
+GROUPS = {
+    "buffer": Group(
+        (*BASE, f"model.name={RARE}", "run.steps=36", "eval.every=4"),
+        {
+            "repair": ("replay.modes=[repair]",),
+            "mix": (MIX,),
+            "buffer": (BUFFER,),
+            "repair-buffer": (),
+            "mix-repair-buffer": ("replay.modes=[mix,repair,buffer]",),
+            "buffer-4-updates-16-uses": (BUFFER, "replay.buffer_updates=4", "pool.max_uses=16"),
+            "buffer-young": (BUFFER, "pool.max_age=8"),
+            "buffer-by-advantage": (BUFFER, "draw.alpha=1"),
+            "buffer-of-successes": (BUFFER, "pool.keep=successes"),
+            "buffer-shape": (BUFFER, "correction.kind=shape", "correction.weight=10"),
+        },
+        0.4,
+    ),
+    "mix": Group(
+        (*BASE, "environment.tasks=24", "run.steps=24", "eval.every=3"),
+        {
+            "repair": ("replay.modes=[repair]",),
+            "mix": (MIX,),
+            "mix-baseline": (MIX, "replay.participation=baseline"),
+            "mix-off": (MIX, "replay.participation=off"),
+            "mix-highest-entropy": (MIX, "draw.choice=highest_entropy"),
+            "mix-newest": (MIX, "draw.choice=newest"),
+            "mix-likeliest": (MIX, "draw.choice=likeliest"),
+            "mix-gaussian": (MIX, "draw.buckets=gaussian"),
+            "mix-retire": (MIX, "replay.retire=true"),
+            "mix-shape": (MIX, "correction.kind=shape", "correction.weight=10"),
+        },
+        0.5,
+    ),
 }
 
 
@@ -70,24 +108,38 @@ def show(figures: dict[str, Any]) -> Table:
     return table
 
 
+def run_group(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Run all arms of a group, print its table, give its figures."""
+    group = GROUPS[name]
+    study = run_study(
+        [*(Arm(arm, settings) for arm, settings in group.arms.items()), TWIN],
+        range(100, 100 + args.seeds),
+        args.out / name,
+        source="demo",
+        settings=group.settings,
+        target=group.target,
+        jobs=args.jobs,
+    )
+    write_study(study)
+    figures = figures_of(study)
+    Console().print(f"\n[bold]{name}[/bold]", show(figures))
+    return {"settings": shown(group.settings), "arms": figures}
+
+
 def main() -> None:
-    """Run all arms, print the table, write benchmarks/results/replay_settings.json."""
+    """Run all arms, print the tables, write benchmarks/results/replay_settings.json."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--group", choices=list(GROUPS), action="append")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("compare/replay_settings"))
     args = parser.parse_args()
     make_rare()
-    arms = [*(Arm(name, settings) for name, settings in ARMS.items()), TWIN]
-    study = run_study(
-        arms, range(100, 100 + args.seeds), args.out, source="demo", settings=SETTINGS,
-        target=REGIMES["sparse"].target, jobs=args.jobs,
-    )  # fmt: skip
-    write_study(study)
-    figures = figures_of(study)
-    Console().print(show(figures))
+    figures = {name: run_group(name, args) for name in args.group or GROUPS}
+    if args.group or args.seeds < 3:
+        return
     packages = ["torch", "transformers", "numpy"]
-    path = write_results("replay_settings", figures, study.seeds, packages)
+    path = write_results("replay_settings", figures, range(100, 100 + args.seeds), packages)
     Console().print(f"written to {path}")
 
 
