@@ -46,6 +46,7 @@ QUICK = ("run.steps=2", "eval.tasks=4", "continual.ewc.fisher_rows=4", "rollout.
 REPLAY = ("continual.replay.ratio=0.3",)
 # At the preset's rate nothing is forgotten, so nothing could be protected.
 SFT = ("continual.imitate=true", "train.learning_rate=3e-3")
+HOLD = ("continual.ewc.strength=200",)  # fifteen times the preset's rate needs a stronger hold
 ARMS: dict[str, tuple[str, ...]] = {
     "sequential": ("continual.method=sequential", "continual.references=[joint,single]"),
     "replay": ("continual.method=replay", *REPLAY),
@@ -66,8 +67,8 @@ ARMS: dict[str, tuple[str, ...]] = {
     "sft": ("continual.method=sft", *SFT),
     "sft+replay": ("continual.method=replay", *SFT, *REPLAY),
     "sft+adaptive_replay": ("continual.method=adaptive_replay", *SFT),
-    "sft+ewc": ("continual.method=ewc", *SFT),
-    "sft+online_ewc": ("continual.method=online_ewc", *SFT),
+    "sft+ewc": ("continual.method=ewc", *SFT, *HOLD),
+    "sft+online_ewc": ("continual.method=online_ewc", *SFT, *HOLD),
     "sft+kl_anchor": ("continual.method=kl_anchor", *SFT),
     "sft+fusion": ("continual.method=fusion", *SFT),
     "sft+progressive": ("continual.method=progressive", *SFT),
