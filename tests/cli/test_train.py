@@ -70,8 +70,9 @@ def test_a_dry_run_starts_nothing(here: Path) -> None:
     assert sorted(path.name for path in here.iterdir()) == ["small.yaml"]
 
 
-def test_a_dry_run_estimates_the_memory(here: Path) -> None:
-    lines = invoke("train", "one_gpu", "--dry-run").stdout.splitlines()
+@pytest.mark.parametrize("preset", ["one_gpu", "four_gpu"])
+def test_a_dry_run_estimates_the_memory(here: Path, preset: str) -> None:
+    lines = invoke("train", preset, "--dry-run").stdout.splitlines()
     shown = lines[lines.index("memory, estimated") :]
     assert "3,086 M weights" in shown[1]
     assert shown[-1].strip().startswith("at most")
