@@ -1,4 +1,4 @@
-"""What does replay buy? Replay against its twin in three regimes, as set and each at its best.
+"""What does replay buy? Replay against its twin in four regimes, as set and each at its best.
 
     python benchmarks/replay_gain.py                     everything, more than an hour on two cores
     python benchmarks/replay_gain.py --regime sparse     one regime
@@ -12,8 +12,12 @@ for the twin, updates on stored rows for replay. There a **wide twin** takes par
 four groups a step, as many rollouts in all: the strongest run without replay may be either. Only
 "best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
 rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
-levels on the way; seconds are of training steps, without evaluations. The dear regime has the tasks
-of the dense one and takes its settings; its curves over rollouts are those, so only "best" is run.
+levels on the way; seconds are of training steps, without evaluations.
+
+The dear regime has the tasks of the dense one and takes its settings; its curves over rollouts are
+those, so only "best" is run. The inherited regime is the sparse one, with its settings, but replay
+begins with the rows of an earlier run: 672 rollouts of the shipped model that somebody else has
+paid for. A twin has no use for them.
 
 The runs lie in --out and are not repeated if they are there; each can be looked at with
 `recollect plot`, `recollect pool` and `recollect replay explain`.
@@ -43,7 +47,9 @@ from study_figures import figures_of, plain, shown, spelt
 SLOW = Path(__file__).parent / "slow_desk.py"
 MAKE_TINY = Path(__file__).parent.parent / "scripts" / "make_tiny.py"
 RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always the same
+EARLIER = Path("compare/earlier-run").absolute()  # likewise
 TUNING_SEEDS = (1000, 1001)
+EARLIER_SEED = 900
 WIDE = "wide-twin"
 RATE = "train.learning_rate"
 GRID = (
@@ -62,6 +68,7 @@ class Regime:
     target: float
     rates: tuple[str, ...] = ()
     at_once: int = 1  # runs that share a core, because they sleep
+    replay: tuple[str, ...] = ()  # settings of that arm alone
     tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
 
     @property
@@ -92,6 +99,14 @@ BUFFER = (
 REGIMES = {
     # A start that is hardly ever right: nearly all groups are dead.
     "sparse": Regime((f"model.name={RARE}",), 96, 0.4, ("1e-4", "2e-4", "4e-4")),
+    # The same, with the rows of an earlier run in the pool.
+    "inherited": Regime(
+        (f"model.name={RARE}",),
+        64,
+        0.4,
+        replay=(f"pool.start_from={EARLIER}", "pool.max_age=none"),
+        tuned_in="sparse",
+    ),
     # The same tasks from the shipped model: a fifth of the first rows succeed.
     "dense": Regime((), 72, 0.5, ("1e-4", "2e-4")),
     # Tools that take their time: nearly all seconds go into rollouts.
@@ -105,6 +120,15 @@ def make_rare() -> None:
         subprocess.run([sys.executable, str(MAKE_TINY), "--rare", str(RARE)], check=True)
 
 
+def make_earlier() -> None:
+    """Train the shipped model without replay where that run is missing: the inherited pool."""
+    if not EARLIER.is_dir():
+        place = (f"run.folder={EARLIER.parent}", f"run.name={EARLIER.name}")
+        settings = ("run.steps=21", f"run.seed={EARLIER_SEED}", "checkpoint.every=0", *place)
+        command = (sys.executable, "-m", "recollect", "train", "demo", "replay.modes=[]", *settings)
+        subprocess.run(command, check=True)
+
+
 def run_regime(
     name: str, found: dict[str, Any], args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
@@ -114,14 +138,14 @@ def run_regime(
     figures: dict[str, Any] = {"target": regime.target, "settings": shown(settings)}
     ways = ("same",) if args.same else ("best",) if regime.tuned_in else ("same", "best")
     for way in ways:
-        arms, tuning = [REPLAY, TWIN], None
+        arms, tuning = [REPLAY.tuned(regime.replay), TWIN], None
         if way == "best":
-            arms = [REPLAY, regime.wide, TWIN]
-            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], (Axis(RATE, regime.rates), *GRID))
+            arms.insert(1, regime.wide)
         if way == "best" and regime.tuned_in:
             best = found[regime.tuned_in]["best"]["arms"]
-            arms = [Arm(arm.name, tuple(best[arm.name]["settings"])) for arm in arms]
-            tuning = None
+            arms = [arm.tuned(best[arm.name]["chosen"]) for arm in arms]
+        elif way == "best":
+            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], (Axis(RATE, regime.rates), *GRID))
         study = run_study(
             arms,
             range(args.seeds),
@@ -195,9 +219,11 @@ def _ratios(found: Comparison) -> dict[str, Any]:
 
 
 def _arm(result: ArmResult) -> dict[str, Any]:
-    trials = () if result.tuned is None else result.tuned.trials
+    tuned = result.tuned
+    trials = () if tuned is None else tuned.trials
     return {
         "settings": shown(result.arm.settings),
+        "chosen": [] if tuned is None else list(tuned.best.settings),
         "reached": f"{result.summary.reached}/{result.summary.seeds}",
         "rollouts_to_target": [plain(run.rollouts_to_target.value) for run in result.runs],
         "seconds_to_target": [plain(run.seconds_to_target.value) for run in result.runs],
@@ -247,6 +273,7 @@ def main() -> None:
     args = parser.parse_args()
     console, figures = Console(), dict[str, Any]()
     make_rare()
+    make_earlier()
     for name in args.regime or REGIMES:
         figures[name] = run_regime(name, figures, args, console)
     console.print(show(figures))
