@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from postgres_server import PostgresServer
-from recollect.errors import StoreMissing
+from recollect.errors import StoreMissing, StoreUnreachable
 from recollect.proof.killing import (
     BEGUN,
     DONE,
@@ -115,7 +115,7 @@ def _live(address: PostgresAddress, life: Sequence[Operation], position: int, te
             os.write(tell, MESSAGE.pack(BEGUN, number))
             if life[number].kind == "reopen":
                 store.close()
-                store = PostgresStore(address)
+                store = _opened(address)
             else:
                 life[number].do(store)
             os.write(tell, MESSAGE.pack(DONE, number))
@@ -125,6 +125,17 @@ def _live(address: PostgresAddress, life: Sequence[Operation], position: int, te
         os.write(tell, MESSAGE.pack(FAILED, len(text)) + text)
     finally:
         os._exit(1)
+
+
+def _opened(address: PostgresAddress) -> PostgresStore:
+    """Open a store as people do, who try again when they hear that there is no server."""
+    while True:
+        try:
+            return PostgresStore(address)
+        except StoreUnreachable as error:
+            if "refused" not in str(error):
+                raise
+            time.sleep(0.02)
 
 
 class Witness:

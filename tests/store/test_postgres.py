@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,25 @@ def test_nobody_listens_there() -> None:
     for opener in (open_store, open_reader):
         with pytest.raises(StoreUnreachable, match="cannot be reached"):
             opener("postgres://127.0.0.1:1/x")
+
+
+def test_a_server_that_went_away_in_the_greeting_is_waited_for(
+    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, said = psycopg.connect, ["Connection refused", "closed the connection unexpectedly"]
+
+    def connect(**parameters: Any) -> object:
+        if said:
+            raise psycopg.OperationalError(said.pop())
+        return real(**parameters)
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    with open_store(address):
+        assert not said
+    said += ["closed the connection unexpectedly"] * 2
+    with pytest.raises(StoreUnreachable, match="unexpectedly"):
+        open_reader(address, retry_seconds=0)
+    assert len(said) == 1
 
 
 def test_an_address_opens_everywhere(address: PostgresAddress) -> None:

@@ -35,8 +35,13 @@ def policy(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or a model.")],
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 = any free one.", min=0)] = 0,
     store: Annotated[
-        Path | None,
-        typer.Option("--store", "-s", help="Where scored conversations go; RUN/served.db."),
+        str | None,
+        typer.Option(
+            "--store",
+            "-s",
+            metavar="PATH",
+            help="Where scored conversations go: a file, or postgres://...; RUN/served.db.",
+        ),
     ] = None,
     environment: Annotated[
         str | None,
@@ -59,9 +64,10 @@ def policy(
 
     from recollect.serving.http import PolicyServer
     from recollect.serving.opening import open_service
-    from recollect.store import open_store
+    from recollect.store import open_store, place_of
 
-    where = store or (Path(run) / "served.db" if Path(run).is_dir() else Path("served.db"))
+    beside = Path(run) / "served.db" if Path(run).is_dir() else Path("served.db")
+    where = beside if store is None else place_of(store)
     with ExitStack() as stack:
         opened = stack.enter_context(open_store(where))
         chance = secrets.randbelow(2**31) if seed is None else seed

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from recollect.store.address import Place
+    from recollect.types import RunId
 
 DEFAULT = "recollect.db"
 VARIABLE = "RECOLLECT_STORE"
@@ -20,7 +21,7 @@ StoreOption = Annotated[
         "-s",
         envvar=VARIABLE,
         metavar="PATH",
-        help="The store: its file, a folder that holds store.db, or postgres://host/database.",
+        help="The store: its file, a run's folder, or postgres://host/database.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -30,15 +31,33 @@ EXITS_WITH_FINDINGS = "Exit codes: 0 fine, 1 findings, 2 error."
 
 
 def store_path(given: str) -> Place:
-    """Find the store that is meant: a folder, there or spelt with a final slash, has store.db."""
+    """Find the store that is meant.
+
+    A folder, there or spelt with a final slash, has store.db, or a run whose store is elsewhere.
+    """
     from recollect.store.address import is_address, parse_address
 
     if is_address(given):
         return parse_address(given)
     path = Path(given).expanduser()
+    if (path / "config.yaml").is_file():
+        from recollect.train.folder import store_in
+
+        return store_in(path)
     if path.is_dir() or given.endswith(("/", "\\")):
         return path / "store.db"
     return path
+
+
+def run_in(given: str) -> RunId | None:
+    """Name the run of a folder, which may share its store with others; None where there is none."""
+    path = Path(given).expanduser()
+    if not (path / "config.yaml").is_file():
+        return None
+    from recollect.train.folder import RunFolder
+
+    folder = RunFolder(path)
+    return folder.run(folder.load())
 
 
 def examples(*lines: str, exits: str = EXITS) -> str:

@@ -69,6 +69,11 @@ def create_journey(path: Path, config: Config) -> Journey:
             "model": config.model.model_copy(update={"name": absolute_model(config.model.name)})
         }
     )
+    if config.train.parallel == "fsdp2":
+        raise BadContinual(
+            "train.parallel = fsdp2 cuts the weights that a continual run's methods read",
+            "Set train.parallel=ddp.",
+        )
     text = as_yaml(config)
     file = path / CONFIG
     if file.is_file():

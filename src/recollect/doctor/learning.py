@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from statistics import fmean, variance
 
@@ -195,7 +196,7 @@ def _failed(history: History) -> Iterator[Finding]:
     if failed <= 0.05 * (failed + rows):
         return
     config, slow = history.config, 2 * history.config.rollout.call_seconds
-    store = history.folder.store(config)
+    store = shlex.quote(str(history.folder.store(config)))
     yield Finding(
         "health",
         "episodes_fail",

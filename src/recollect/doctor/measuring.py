@@ -11,6 +11,7 @@ from statistics import fmean, median
 
 from recollect.config.schema.config import Config
 from recollect.store import open_reader
+from recollect.store.address import is_address
 from recollect.telemetry.events import (
     CheckpointSaved,
     EvaluationFinished,
@@ -112,7 +113,9 @@ def _short(config: Config, steps: int) -> Config:
 
 def _place(config: Config) -> Path:
     """Find the folder nearest to the run's that exists: its disk is the one that counts."""
-    folder = Path(config.store.path).parent if config.store.path else Path(config.run.folder)
+    path = config.store.path
+    on_disk = path is not None and not is_address(path)
+    folder = Path(str(path)).parent if on_disk else Path(config.run.folder)
     folder = folder.expanduser().absolute()
     while not folder.is_dir():
         folder = folder.parent

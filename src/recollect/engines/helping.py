@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from recollect.engines.link import Link
-from recollect.engines.messages import Broken, Compute, Computed, End, Open, Play, Played, Ready
+from recollect.engines.messages import (
+    Apply,
+    Broken,
+    Compute,
+    Computed,
+    End,
+    Gather,
+    Lend,
+    Open,
+    Play,
+    Played,
+    Ready,
+)
+from recollect.engines.slices import Slices
 from recollect.envs.registry import load_environment
 from recollect.errors import RankFailed, RankLost, RecollectError
 from recollect.rollout.collector import Collector
@@ -19,15 +33,17 @@ from recollect.train.guards import Guard
 from recollect.train.interrupts import Interrupts
 from recollect.train.learner import Learner
 from recollect.train.parts import critic_from, make_collector, make_reference, policy_from
-from recollect.train.ranks import Parameters
+from recollect.train.ranks import Parameters, Work
+from recollect.train.sharding import sum_of_squares
 
 
 @dataclass(slots=True)
 class _Loaded:
-    """What a helper works with. Its learner never steps and its guard never writes."""
+    """What a helper works with. Its guard never writes; its learner steps only with `slices`."""
 
     learner: Learner
     collector: Collector
+    slices: Slices | None
 
     @property
     def parameters(self) -> Parameters:
@@ -52,7 +68,7 @@ def help_out(link: Link) -> None:
                 if isinstance(order, Open):
                     if loaded is not None:
                         loaded.collector.close()
-                    loaded = _load(order)
+                    loaded = _load(order, link)
                     shapes = {name: list(p.shape) for name, p in loaded.parameters}
                     link.send(Ready(shapes), 0)
                 else:
@@ -63,28 +79,72 @@ def help_out(link: Link) -> None:
             # The boundary of a process: whatever it was, the others must hear of it.
             except Exception as error:
                 why = error.what if isinstance(error, RecollectError) else repr(error)
-                link.send(Broken(why), 0)
+                _tell(link, loaded, why)
                 raise RankFailed(link.rank, why) from error
     if loaded is not None:
         loaded.collector.close()
 
 
+def _tell(link: Link, loaded: _Loaded | None, why: str) -> None:
+    """Let the leader know that we have failed.
+
+    Where weights are cut it may be waiting for us in the middle of a pass, and not listen.
+    """
+    if loaded is not None and loaded.slices is not None:
+        link.watch.tell_failure(RankFailed(link.rank, why).what)
+    else:
+        link.send(Broken(why), 0)
+
+
 def _carry_out(
-    link: Link, order: Play | Compute, loaded: _Loaded, signal: Callable[[], int | None]
+    link: Link,
+    order: Play | Compute | Gather | Apply | Lend,
+    loaded: _Loaded,
+    signal: Callable[[], int | None],
 ) -> None:
-    link.same(loaded.parameters)
     if isinstance(order, Play):
-        found = loaded.collector.collect(order.requests, order.sampling)
+        with _weights(link, loaded):
+            found = loaded.collector.collect(order.requests, order.sampling)
         link.send(Played(found, signal()), 0)
-        return
+    elif isinstance(order, Compute):
+        _compute(link, order.work, loaded, signal)
+    elif isinstance(order, Gather):
+        with _weights(link, loaded):
+            pass
+    elif isinstance(order, Apply):
+        loaded.learner.follow(order.rate, order.scale)
+    else:
+        with link.passing():
+            loaded.learner.lend()
+
+
+def _compute(link: Link, work: Work, loaded: _Loaded, signal: Callable[[], int | None]) -> None:
+    """Compute a share of a gradient, and add it to the others'."""
+    if loaded.slices is None:
+        link.same(loaded.parameters)
     with torch.random.fork_rng():
-        torch.manual_seed(order.work.seed)
-        figures = loaded.learner.gradients(order.work)
-    link.send(Computed(figures, signal()), 0)
-    link.add_up(loaded.parameters)
+        torch.manual_seed(work.seed)
+        figures = loaded.learner.gradients(work)
+    if loaded.slices is None:
+        link.send(Computed(figures, signal()), 0)
+        link.add_up(loaded.parameters)
+    else:
+        squares = sum_of_squares(p for _, p in loaded.parameters)
+        link.send(Computed(figures, signal(), squares), 0)
 
 
-def _load(order: Open) -> _Loaded:
+@contextmanager
+def _weights(link: Link, loaded: _Loaded) -> Iterator[None]:
+    """Have the leader's weights inside: as it sends them, or gathered from all slices."""
+    if loaded.slices is None:
+        link.same(loaded.parameters)
+        yield
+    else:
+        with loaded.slices.whole():
+            yield
+
+
+def _load(order: Open, link: Link) -> _Loaded:
     folder = RunFolder(Path(order.folder))
     config = folder.load()
     checkpoint = None if order.checkpoint is None else load_checkpoint(Path(order.checkpoint))
@@ -92,5 +152,8 @@ def _load(order: Open) -> _Loaded:
     policy = policy_from(config, checkpoint)
     guard = Guard(folder.bad_batches, config.train.max_bad_steps)
     critic, reference = critic_from(config, policy), make_reference(config, policy, checkpoint)
-    learner = Learner(policy, config, guard, reference, critic)
-    return _Loaded(learner, make_collector(config, environment, policy))
+    slices = Slices(link, policy) if config.train.parallel == "fsdp2" else None
+    learner = Learner(policy, config, guard, reference, critic, shards=slices)
+    if slices is not None and checkpoint is not None:
+        learner.restore(checkpoint.folder, 0)  # a helper counts no versions
+    return _Loaded(learner, make_collector(config, environment, policy), slices)

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from recollect.engines.link import Link
-from recollect.engines.messages import Broken, Compute, Computed, End, Open, Play, Played, Ready
+from recollect.engines.messages import (
+    Apply,
+    Broken,
+    Compute,
+    Computed,
+    End,
+    Gather,
+    Lend,
+    Open,
+    Play,
+    Played,
+    Ready,
+)
 from recollect.engines.shares import cut
+from recollect.engines.slices import LedSlices
 from recollect.errors import RankFailed
+from recollect.models.loading import Policy
 from recollect.randomness import stream_seed
 from recollect.rollout.collector import Collected, Generator
 from recollect.rollout.episode import Request
 from recollect.store.records import Provenance
-from recollect.train.ranks import Parameters, Work
+from recollect.train.ranks import ALONE, Parameters, Work
 from recollect.train.report import StepFigures
 from recollect.types import Sampling
 
@@ -30,6 +47,7 @@ class Leader:
         self._signal: int | None = None
         self._firsts: list[int] = []  # of each share that is being computed
         self._busy = False
+        self._slices: LedSlices | None = None
 
     @property
     def size(self) -> int:
@@ -42,10 +60,16 @@ class Leader:
 
     def open(self, folder: Path, checkpoint: Path | None) -> None:
         """Have the helpers load the run; they do it while we load ours."""
+        self._slices = None
         order = Open(
             str(folder.resolve()), None if checkpoint is None else str(checkpoint.resolve())
         )
         self._order([order] * (self.size - 1))
+
+    def shard(self, policy: Policy) -> LedSlices:
+        """Cut a policy's weights; the helpers do the same once they have loaded theirs."""
+        self._slices = LedSlices(self._link, policy, self._tell)
+        return self._slices
 
     def share(self, collector: Generator, parameters: Parameters) -> Generator:
         """Wait until the helpers have loaded what we have, then share attempts with them."""
@@ -74,17 +98,41 @@ class Leader:
             for number, share in enumerate(shares)
         ]
         self._order([Compute(share) for share in others])
-        self._link.same(parameters)
+        if self._slices is None:
+            self._link.same(parameters)
         return mine
 
     def add_up(self, parameters: Parameters, figures: StepFigures) -> None:
         """Wait for the helpers, then add their gradients and figures to ours."""
         answers = self._answers(Computed)
-        self._link.add_up(parameters)
+        if self._slices is None:
+            self._link.add_up(parameters)
+        else:  # it is done, by the passes themselves
+            self._slices.squares = sum(answer.squares for answer in answers)
         self._busy = False
         for first, answer in zip(self._firsts, answers, strict=True):
             figures.merge(answer.figures, first)
             self._signal = self._signal or answer.signal
+
+    def clip(self, parameters: Sequence[torch.nn.Parameter], most: float) -> float:
+        """Scale the gradient down to a norm; it is here, or in everybody's slices."""
+        if self._slices is None:
+            return ALONE.clip(parameters, most)
+        return self._slices.clip(parameters, most)
+
+    def apply(self, rate: float) -> None:
+        """Have the helpers step, where they have anything to step."""
+        if self._slices is not None:
+            self._slices.apply(rate)
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Have all weights here."""
+        return nullcontext() if self._slices is None else self._slices.whole()
+
+    def lend(self) -> None:
+        """Have the helpers hand over what they have."""
+        if self._slices is not None:
+            self._slices.lend()
 
     def play(
         self,
@@ -99,8 +147,8 @@ class Leader:
             for share in cut([1.0] * len(requests), self.size)
         ]
         self._order([Play(share, sampling) for share in others])
-        self._link.same(parameters)
-        found = [own(mine)]
+        with self._weights(parameters):
+            found = [own(mine)]
         for answer in self._answers(Played):
             found.append(answer.collected)
             self._signal = self._signal or answer.signal
@@ -120,6 +168,21 @@ class Leader:
             self._link.send(End(), rank)
         for rank in range(1, self.size):  # our going must not look like a loss to anybody
             self._link.receive(rank)
+
+    @contextmanager
+    def _weights(self, parameters: Parameters) -> Iterator[None]:
+        """Have the weights to sample with inside, here and at the helpers."""
+        if self._slices is None:
+            self._link.same(parameters)
+            yield
+        else:
+            with self._slices.together():
+                yield
+
+    def _tell(self, order: Gather | Apply | Lend) -> None:
+        """Give an order that has no answer."""
+        for rank in range(1, self.size):
+            self._link.send(order, rank)
 
     def _order(self, orders: Sequence[Open | Play | Compute]) -> None:
         self._busy = True

@@ -22,6 +22,7 @@ from recollect.train.ranks import Parameters
 _FOREVER = timedelta(days=30)
 _JOINING = timedelta(minutes=10)
 _BUCKET = 1 << 24  # numbers that travel together
+_BROKEN = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe", re.IGNORECASE)
 
 
 class Link:
@@ -37,7 +38,7 @@ class Link:
         store, _, _ = next(iter(rendezvous("env://", timeout=_JOINING)))
         others = tuple(range(1, self.size)) if self.rank == 0 else (0,)
         self.watch = Watch(store, self.rank, others, patience=patience)
-        with self._talking("everybody"):
+        with self.talking("everybody"):
             dist.init_process_group(
                 backend, store=store, rank=self.rank, world_size=self.size, timeout=_FOREVER
             )
@@ -52,14 +53,14 @@ class Link:
     def send(self, record: object, to: int) -> None:
         """Send a record to one process."""
         message = torch.frombuffer(bytearray(wire.encode(record)), dtype=torch.uint8)
-        with self._talking(f"rank {to}"):
+        with self.talking(f"rank {to}"):
             dist.send(torch.tensor([message.numel()]), to)
             dist.send(message, to)
 
     def receive(self, sender: int) -> Any:
         """Wait for a record from one process."""
         size = torch.zeros(1, dtype=torch.int64)
-        with self._talking(f"rank {sender}"):
+        with self.talking(f"rank {sender}"):
             dist.recv(size, sender)
             message = torch.empty(int(size), dtype=torch.uint8)
             dist.recv(message, sender)
@@ -70,7 +71,7 @@ class Link:
         """Give everybody the leader's weights."""
         for bucket in _buckets([p for _, p in parameters]):
             flat = torch.cat([p.detach().reshape(-1) for p in bucket])
-            with self._talking("another rank"):
+            with self.talking("another rank"):
                 dist.broadcast(flat, 0)
             if self.rank:
                 for p, part in _parts(bucket, flat):
@@ -84,12 +85,12 @@ class Link:
         """
         device = parameters[0][1].device
         having = torch.tensor([float(p.grad is not None) for _, p in parameters], device=device)
-        with self._talking("another rank"):
+        with self.talking("another rank"):
             dist.reduce(having, 0)
         for bucket in _buckets([p for _, p in parameters]):
             grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
             flat = torch.cat([grad.reshape(-1).float() for grad in grads])
-            with self._talking("another rank"):
+            with self.talking("another rank"):
                 dist.reduce(flat, 0)
             if self.rank == 0:
                 for p, part in _parts(bucket, flat):
@@ -100,11 +101,35 @@ class Link:
                     p.grad = None
 
     @contextmanager
-    def _talking(self, whom: str) -> Iterator[None]:
+    def talking(self, whom: str) -> Iterator[None]:
+        """Name who is lost where a connection breaks inside."""
         try:
             yield
         except RuntimeError as error:  # torch has no narrower class for a closed connection
             raise RankLost(self.rank, whom, self.watch.failure() or _short(error)) from error
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """As `talking`, around a pass that has collective operations in it: other errors stay."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not _is_lost(error):
+                raise
+            why = self.watch.failure() or _short(error)
+            raise RankLost(self.rank, "another rank", why) from error
+
+    def most(self, count: int) -> int:
+        """Tell the largest of everybody's counts."""
+        found = torch.tensor([count])
+        with self.talking("another rank"):
+            dist.all_reduce(found, dist.ReduceOp.MAX)
+        return int(found)
+
+
+def _is_lost(error: RuntimeError) -> bool:
+    """Tell a broken connection from anything else that goes wrong in a pass."""
+    return isinstance(error, dist.DistError) or bool(_BROKEN.search(str(error)))
 
 
 def _short(error: RuntimeError) -> str:

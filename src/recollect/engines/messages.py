@@ -28,7 +28,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """Make some attempts. The leader's weights follow."""
+    """Make some attempts. The leader's weights follow; where they are cut, all gather them."""
 
     requests: tuple[Request, ...]
     sampling: Sampling
@@ -44,17 +44,43 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Compute a gradient. The leader's weights follow; the sum of gradients comes after."""
+    """Compute a gradient. The leader's weights follow; the sum of gradients comes after.
+
+    Where weights are cut, everybody has a slice of them, and sums go with the passes.
+    """
 
     work: Work
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """It is computed; the gradient itself is about to be added up."""
+    """It is computed; the gradient itself is about to be added up.
+
+    Where weights are cut it is added up already, and `squares` is the sum of its squares in the
+    helper's slices.
+    """
 
     figures: StepFigures
     signal: int | None
+    squares: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Help to gather all cut weights, which the leader reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Multiply the gradients of the slices by `scale`, and take an optimiser step with `rate`."""
+
+    rate: float
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lend:
+    """Help to put weights and moments together, which the leader saves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,16 @@ class RankLost(RecollectError):
         )
 
 
+class CannotShard(RecollectError):
+    """The weights of a model cannot be cut among processes."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"These weights cannot be cut among processes: {why}.",
+            "Set train.parallel=ddp, with which every process holds all of them.",
+        )
+
+
 class RankFailed(RecollectError):
     """A process of a run that several work on could not do its part."""
 

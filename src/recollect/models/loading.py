@@ -55,14 +55,19 @@ class Policy:
         """Names and parameters that training changes, in a fixed order."""
         return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
 
-    def save(self, folder: Path) -> None:
-        """Write an ordinary `save_pretrained` folder (an adapter folder with LoRA)."""
+    def save(self, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> None:
+        """Write an ordinary `save_pretrained` folder (an adapter folder with LoRA).
+
+        `weights` take the place of the model's own, where those are but slices.
+        """
         if self.columns is not None:
             save_columns(folder, self.model, self.columns)
             self.chat.tokenizer.save_pretrained(folder)
             return
         # Left to itself, peft asks the hub whether the base model's vocabulary has grown.
-        options = {"save_embedding_layers": False} if self.has_adapter else {}
+        options: dict[str, Any] = {"save_embedding_layers": False} if self.has_adapter else {}
+        if weights is not None:
+            options["state_dict"] = weights
         with quiet():
             self.model.save_pretrained(folder, **options)
             self.chat.tokenizer.save_pretrained(folder)

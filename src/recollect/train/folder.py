@@ -66,6 +66,14 @@ class RunFolder:
         return load_config(self.config).config
 
 
+def store_in(folder: Path) -> Place:
+    """Find the store of a folder: the one in it, or the one that the run in it keeps elsewhere."""
+    own, run = folder / "store.db", RunFolder(folder)
+    if own.is_file() or not run.config.is_file():
+        return own
+    return run.store(run.load())
+
+
 def create_run(path: Path, config: Config) -> RunFolder:
     """Make a new run folder; RunExists where there is one, or its store knows one of this name."""
     folder = RunFolder(path)

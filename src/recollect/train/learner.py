@@ -31,8 +31,14 @@ from recollect.train.objective import (
     stripped_losses,
     value_losses,
 )
-from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
-from recollect.train.packing import Pack, pack
+from recollect.train.optimizer import (
+    learning_rate,
+    load_optimizer,
+    make_optimizer,
+    moments_of,
+    save_optimizer,
+)
+from recollect.train.packing import Pack, blank, pack
 from recollect.train.ranks import ALONE, Ranks, Work
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
 from recollect.train.scorer import (
@@ -44,6 +50,7 @@ from recollect.train.scorer import (
     of_targets,
     target_logprobs,
 )
+from recollect.train.sharding import Shards, scale_gradients, whole_weights
 from recollect.train.stripped import BareRows, look_at
 from recollect.trajectory import Trajectory
 
@@ -56,7 +63,8 @@ class Learner:
     Promises: the same batches in the same order give the same weights, bit for bit, on one
     CPU; a loss or gradient that is not finite changes nothing and is counted; a batch without
     signal changes nothing. `reference` is needed where `algo.kl_coef` is above 0, `critic` where
-    `algo.advantage` is gae: it then trains on the same packs.
+    `algo.advantage` is gae: it then trains on the same packs. `shards` are the policy's weights
+    where they are cut among processes.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class Learner:
         reference: Reference | None = None,
         critic: CriticLearner | None = None,
         ranks: Ranks = ALONE,
+        shards: Shards | None = None,
     ) -> None:
         assert reference is not None or not config.algo.kl_coef, "a KL divergence to what?"
         self.policy = policy
@@ -76,6 +85,7 @@ class Learner:
         self._reference = reference
         self._critic = critic
         self._ranks = ranks
+        self._shards = shards
         self._temperature = config.rollout.temperature
         self._parameters = policy.trainable()
         self._optimizer = make_optimizer(self._parameters, config.train)
@@ -122,9 +132,9 @@ class Learner:
         """Log-probs of each row's sampled tokens under the policy as it is now."""
         model, temperature = self.policy.model, self._temperature
         packs = self._packs(trajectories)
-        return by_row(
-            trajectories, [(each, target_logprobs(model, each, temperature)) for each in packs]
-        )
+        with self._ranks.whole() if packs else nullcontext():
+            found = [(each, target_logprobs(model, each, temperature)) for each in packs]
+        return by_row(trajectories, found)
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[NDArray[np.float32]]:
         """Value before each sampled token of each row, by the critic as it is now."""
@@ -160,8 +170,10 @@ class Learner:
         from safetensors import SafetensorError
 
         try:
-            self.policy.save(folder)
-            save_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
+            self._ranks.lend()
+            with self._passing():
+                self.policy.save(folder, whole_weights(self.policy) if self._shards else None)
+                save_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
             if self._critic is not None:
                 self._critic.save(folder)
         except SafetensorError as error:  # a class of its own, for a full disk too
@@ -179,16 +191,17 @@ class Learner:
         algo = self._config.algo
         if self._reference is None or algo.kl_in != "reward":
             return
-        for each in self._packs(trajectories):
-            yield (
-                each,
-                kl.kl_penalty(
-                    target_logprobs(self.policy.model, each, self._temperature),
-                    self._reference.logprobs(each, self._temperature),
-                    torch.ones_like(each.targets, dtype=torch.bool),
-                    estimator=algo.kl_estimator,
-                ),
-            )
+        with self._ranks.whole():
+            for each in self._packs(trajectories):
+                yield (
+                    each,
+                    kl.kl_penalty(
+                        target_logprobs(self.policy.model, each, self._temperature),
+                        self._reference.logprobs(each, self._temperature),
+                        torch.ones_like(each.targets, dtype=torch.bool),
+                        estimator=algo.kl_estimator,
+                    ),
+                )
 
     def _parts(self, batch: Batch) -> list[tuple[ScoredRow, ...]]:
         """Rows of each optimiser step, in order."""
@@ -229,12 +242,9 @@ class Learner:
             term.backward()  # type: ignore[no-untyped-call]
             piece.loss += float(term.detach())
         self._ranks.add_up(self.parameters, piece)
-        norm = float(
-            torch.nn.utils.clip_grad_norm_(
-                [p for _, p in self._parameters], self._config.train.max_grad_norm
-            )
-        )
+        norm = self._ranks.clip([p for _, p in self._parameters], self._config.train.max_grad_norm)
         if self._guard.allows(step, *self._to_guard(piece, norm), rows):
+            self._ranks.apply(float(self._optimizer.param_groups[0]["lr"]))
             self._optimizer.step()
             if self._critic is not None:
                 self._critic.apply()
@@ -243,6 +253,20 @@ class Learner:
         else:
             figures.skip()
         self._forget()
+
+    def follow(self, rate: float, scale: float) -> None:
+        """Take the step that the leader takes with its slices, with ours: scale, then apply."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        scale_gradients([p for _, p in self._parameters], scale)
+        self._optimizer.step()
+        self._forget()
+
+    def lend(self) -> None:
+        """Hand our slices over to the leader, who puts them together as it saves."""
+        whole_weights(self.policy)
+        for _ in moments_of(self._optimizer, self._parameters):
+            continue
 
     def _reading(self, model: Any) -> AbstractContextManager[list[torch.Tensor]]:
         """Let the critic read what the model's output layer reads, where there is a critic."""
@@ -266,12 +290,30 @@ class Learner:
         figures = StepFigures()
         given = Given(work.rows, work.old, work.distilled, self.policy.device)
         given.any_stored = given.any_stored or work.stored
-        for each in self._packs([row.trajectory for row in work.rows]):
-            # The layout stays in force for the backward pass: checkpointing runs layers again.
-            with packed(each.spans):
-                loss = self._loss(each, given, work.denominator, figures)
-                loss.backward()  # type: ignore[no-untyped-call]
+        packs = self._packs([row.trajectory for row in work.rows])
+        with self._passing():
+            more = 0 if self._shards is None else self._shards.passes(len(packs)) - len(packs)
+            for each in packs:
+                # The layout stays in force for the backward pass: checkpointing runs layers again.
+                with packed(each.spans):
+                    loss = self._loss(each, given, work.denominator, figures)
+                    loss.backward()  # type: ignore[no-untyped-call]
+            for _ in range(more):
+                self._blank_pass()
         return figures
+
+    def _passing(self) -> AbstractContextManager[None]:
+        """Be with the other processes, where weights are cut among them."""
+        return nullcontext() if self._shards is None else self._shards.passing()
+
+    def _blank_pass(self) -> None:
+        """Take part in a pass of others: where weights are cut, all gather them together."""
+        each = blank(self.policy.device)
+        with packed(each.spans):
+            loss = 0.0 * of_targets(log_distributions(self.policy.model, each, 1.0), each).sum()
+            if self._reference is not None and self._config.algo.kl_in == "loss":
+                self._reference.logprobs(each, 1.0)
+            loss.backward()
 
     def _loss(
         self, each: Pack, given: Given, denominator: float, figures: StepFigures

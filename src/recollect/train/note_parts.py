@@ -26,9 +26,10 @@ from recollect.notes.remote.search import RemoteRules, RemoteSearch
 from recollect.notes.retrieve import Retriever, TextRetriever
 from recollect.notes.store_bank import StoreBank
 from recollect.rollout.sampler import Sampler
-from recollect.store import open_reader
+from recollect.store import open_reader, place_of
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch
+from recollect.train.folder import store_in
 from recollect.train.noting import Notebook
 from recollect.train.policy_writer import PolicyWriter
 from recollect.types import NoteId, NoteStatus, RunId, TaskKey
@@ -160,8 +161,9 @@ def _writer(config: Config, policy: Policy) -> Writer:
 
 
 def _drafts_from(source: str) -> list[Draft]:
-    path = Path(source)
-    if path.suffix == ".jsonl":
+    path = place_of(source)
+    if isinstance(path, Path) and path.suffix == ".jsonl":
         return [draft for _, draft in read_notes(path).drafts]
-    with open_reader(path / "store.db" if path.is_dir() else path) as reader:
+    path = store_in(path) if isinstance(path, Path) and path.is_dir() else path
+    with open_reader(path) as reader:
         return [draft_of(note) for note in StoreBank(reader).notes(status=NoteStatus.LIVE)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 
 from recollect.config.schema.train import TrainSettings
+from recollect.train.sharding import cut_like, whole_tensor
 
 
 def learning_rate(
@@ -47,6 +48,15 @@ def make_optimizer(
     )
 
 
+def moments_of(
+    optimizer: torch.optim.AdamW, parameters: Sequence[tuple[str, torch.nn.Parameter]]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Name the moments of every parameter, whole: where they are cut, all processes must ask."""
+    for name, parameter in parameters:
+        for key, value in optimizer.state.get(parameter, {}).items():
+            yield f"{key}:{name}", whole_tensor(value.detach())
+
+
 def save_optimizer(
     optimizer: torch.optim.AdamW,
     parameters: Sequence[tuple[str, torch.nn.Parameter]],
@@ -55,11 +65,8 @@ def save_optimizer(
     """Write the moments of every parameter, by name, as safetensors."""
     from safetensors.torch import save_file
 
-    tensors: dict[str, torch.Tensor] = {}
-    for name, parameter in parameters:
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{key}:{name}"] = value.detach().contiguous().cpu()
-    save_file(tensors, str(path))
+    found = moments_of(optimizer, parameters)
+    save_file({name: value.contiguous().cpu() for name, value in found}, str(path))
 
 
 def load_optimizer(
@@ -67,13 +74,11 @@ def load_optimizer(
     parameters: Sequence[tuple[str, torch.nn.Parameter]],
     path: Path,
 ) -> None:
-    """Restore the moments that `save_optimizer` wrote."""
+    """Restore the moments that `save_optimizer` wrote, or the slices of them that are ours."""
     from safetensors.torch import load_file
 
     named = dict(parameters)
     for full_name, value in load_file(str(path)).items():
         key, _, name = full_name.partition(":")
-        parameter = named[name]
-        # AdamW keeps its step count on the CPU.
-        device = torch.device("cpu") if key == "step" else parameter.device
-        optimizer.state[parameter][key] = value.to(device)
+        # AdamW keeps its step count on the CPU, and whole.
+        optimizer.state[named[name]][key] = value if key == "step" else cut_like(value, named[name])

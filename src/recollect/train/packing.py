@@ -90,6 +90,12 @@ def pack(
     return packs
 
 
+def blank(device: torch.device | None = None) -> Pack:
+    """Make a pack of one token that belongs to no row; its loss must count for nothing."""
+    zero = torch.zeros(1, dtype=torch.int64, device=device)
+    return Pack(zero[None], zero[None], (Span(0, 1),), zero, zero, zero, zero)
+
+
 def _families(
     trajectories: Sequence[Trajectory], share: bool, beginnings: Sequence[int] | None
 ) -> list[list[_Part]]:

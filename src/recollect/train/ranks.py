@@ -1,14 +1,16 @@
 """The processes that work on one run together, as the loop sees them.
 
 Rank 0 leads: it plans, decides, writes and owns the optimiser. The others help: they play attempts
-and compute gradients with the leader's weights, and keep nothing. So whatever is decided is decided
-once, and a run may go on with another number of processes. `recollect.engines` has the real ones;
+and compute gradients with the leader's weights, and keep nothing; or, where weights are cut
+(`train.sharding`), a slice of weights and moments each. So whatever is decided is decided once, and
+a run may go on with another number of processes. `recollect.engines` has the real ones;
 `Alone` is a run in one process, and costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from recollect.models.loading import Policy
     from recollect.rollout.collector import Generator
     from recollect.train.batch import ScoredRow
     from recollect.train.report import StepFigures
+    from recollect.train.sharding import Shards
 
 Parameters: TypeAlias = "Sequence[tuple[str, torch.nn.Parameter]]"  # by name
 
@@ -61,6 +65,9 @@ class Ranks(Protocol):
     def open(self, folder: Path, checkpoint: Path | None) -> None:
         """Have the others load what a run trains, as it stands at a checkpoint or at its start."""
 
+    def shard(self, policy: Policy) -> Shards | None:
+        """Cut a policy's weights among all processes; None where there is but one."""
+
     def share(self, collector: Generator, parameters: Parameters) -> Generator:
         """Give a collector that shares its attempts with the others, under our weights."""
 
@@ -72,6 +79,18 @@ class Ranks(Protocol):
 
     def add_up(self, parameters: Parameters, figures: StepFigures) -> None:
         """Add the others' gradients and figures to ours."""
+
+    def clip(self, parameters: Sequence[torch.nn.Parameter], most: float) -> float:
+        """Scale the gradient down to a norm, over all of it wherever it is; gives what it was."""
+
+    def apply(self, rate: float) -> None:
+        """Have the others take the optimiser step that we are about to take, with their slices."""
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Have all weights here inside, for passes that are ours alone."""
+
+    def lend(self) -> None:
+        """Have the others hand their slices over as we put weights, then moments, together."""
 
 
 class Alone:
@@ -86,6 +105,10 @@ class Alone:
     def open(self, folder: Path, checkpoint: Path | None) -> None:
         """Nobody else loads anything."""
 
+    def shard(self, policy: Policy) -> Shards | None:
+        """They stay whole."""
+        return None
+
     def share(self, collector: Generator, parameters: Parameters) -> Generator:
         """Nobody to share with."""
         return collector
@@ -96,6 +119,22 @@ class Alone:
 
     def add_up(self, parameters: Parameters, figures: StepFigures) -> None:
         """Ours are all there are."""
+
+    def clip(self, parameters: Sequence[torch.nn.Parameter], most: float) -> float:
+        """All of it is here."""
+        from torch.nn.utils import clip_grad_norm_
+
+        return float(clip_grad_norm_(parameters, most))
+
+    def apply(self, rate: float) -> None:
+        """Nobody else has anything to step."""
+
+    def whole(self) -> AbstractContextManager[None]:
+        """They are here."""
+        return nullcontext()
+
+    def lend(self) -> None:
+        """Nobody else has anything to lend."""
 
 
 ALONE = Alone()

@@ -11,6 +11,7 @@ from recollect.ledger import Group, Run, Score
 from recollect.store import open_reader, place_of
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
+from recollect.train.folder import store_in
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, TaskKey, TrajectoryId
 
@@ -34,7 +35,7 @@ def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -
     knows a run of this one's name, whose rows would pass for ours.
     """
     path = place_of(source)
-    path = path / "store.db" if isinstance(path, Path) and path.is_dir() else path
+    path = store_in(path) if isinstance(path, Path) and path.is_dir() else path
     rows = left = 0
     with open_reader(path) as reader:
         tasks = {task.key: task for task in reader.tasks().values()}

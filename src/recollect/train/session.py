@@ -144,7 +144,9 @@ def _assemble(
     guard = Guard(folder.bad_batches, config.train.max_bad_steps)
     critic = critic_from(config, policy)
     reference = make_reference(config, policy, checkpoint)
-    learner = Learner(policy, config, guard, reference, critic, ranks)
+    # Last of all: what is made of a policy is made of whole weights.
+    shards = ranks.shard(policy) if config.train.parallel == "fsdp2" else None
+    learner = Learner(policy, config, guard, reference, critic, ranks, shards)
     collector = ranks.share(make_collector(config, environment, policy), learner.parameters)
     session = Session(
         config=config,

@@ -27,7 +27,7 @@ def copy(
 ) -> None:
     """Copy everything in a store to another place, and check the copy.
 
-    SRC and DST are files, folders that hold store.db, or postgres:// addresses. The copy is exact,
+    SRC and DST are files, run folders, or postgres:// addresses. The copy is exact,
     appears whole or not at all, is read back, compared and verified. What `verify` finds in it was
     in the source too (exit code 1).
     """

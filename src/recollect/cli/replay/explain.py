@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.output import Column, count, decimal, say, write_json, write_table
-from recollect.cli.store_option import JsonOption, examples, store_path
+from recollect.cli.store_option import JsonOption, examples, run_in, store_path
 
 if TYPE_CHECKING:
     from recollect.ledger import Draw, Use
@@ -24,7 +24,8 @@ def explain(
     run: Annotated[str, typer.Argument(help="Folder of the run, or its store.")],
     step: Annotated[int, typer.Argument(help="The step.", min=1)],
     name: Annotated[
-        str | None, typer.Option("--run", help="Which run of the store; the newest by default.")
+        str | None,
+        typer.Option("--run", help="Which run of the store; the folder's own, else the newest."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,7 +40,7 @@ def explain(
     from recollect.store import open_reader
 
     with open_reader(store_path(run)) as reader:
-        chosen = resolve_run(reader, name) if name else newest_run(reader)
+        chosen = resolve_run(reader, name) if name else run_in(run) or newest_run(reader)
         draws = reader.draws(run=chosen, step=step)
         uses = {use.slot: use for use in reader.uses(run=chosen, step=step)}
         rows = {r.id: r for r in reader.get([d.trajectory for d in draws])}

@@ -18,6 +18,7 @@ from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.evaluation import EvalSettings
 from recollect.config.schema.model import ModelSettings
 from recollect.config.schema.notes import NotesSettings
+from recollect.config.schema.parallel_rules import check_parallel
 from recollect.config.schema.pool import PoolSettings
 from recollect.config.schema.remote import RemoteSettings
 from recollect.config.schema.replay import ReplaySettings
@@ -133,6 +134,11 @@ class Config(Section):
     def _replay_can_do_what_it_is_asked(self) -> Config:
         for check in (check_start, check_age, check_critic, check_adaptation):
             check(self)
+        return self
+
+    @model_validator(mode="after")
+    def _cut_weights_can_do_what_they_are_asked(self) -> Config:
+        check_parallel(self)
         return self
 
     @model_validator(mode="after")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from recollect.config.schema.section import MOST, Section, conflict
+from recollect.config.schema.store import without_password
 from recollect.wire.address import url_problem
 
 PLACEHOLDER = "{}"
@@ -136,8 +137,8 @@ class NotesSettings(Section):
     )
     start_from: str | None = Field(
         default=None,
-        description="Begin with the live notes of this run folder, store, or file of `notes "
-        "export`. none = with those that are in the run's own store.",
+        description="Begin with the live notes of this run folder, store (a file or a postgres:// "
+        "address), or file of `notes export`. none = with those that are in the run's own store.",
     )
     remote: str | None = Field(
         default=None,
@@ -157,6 +158,11 @@ class NotesSettings(Section):
         le=1,
         description="How much more often attempts must succeed with a note for it to stay.",
     )
+
+    @field_validator("start_from")
+    @classmethod
+    def _no_password(cls, source: str | None) -> str | None:
+        return without_password(source)
 
     @model_validator(mode="after")
     def _one_place_for_notes(self) -> NotesSettings:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from recollect.config.schema.section import MOST, Section, conflict
+from recollect.config.schema.store import without_password
 
 
 class PoolSettings(Section):
@@ -96,6 +97,11 @@ class PoolSettings(Section):
         description="Bytes of trajectories that are kept for replay, counted from their numbers of "
         "tokens; the most useless go first. none = without limit.",
     )
+
+    @field_validator("start_from")
+    @classmethod
+    def _no_password(cls, source: str | None) -> str | None:
+        return without_password(source)
 
     @model_validator(mode="after")
     def _the_bounds_leave_something(self) -> PoolSettings:

@@ -10,6 +10,18 @@ from pydantic import Field, field_validator
 from recollect.config.schema.section import Section
 
 
+def without_password(path: str | None) -> str | None:
+    """Refuse a password, which would be written into the run's folder for all to read."""
+    if path is not None and path.startswith("postgres") and "://" in path:
+        try:
+            has_password = urlsplit(path).password is not None or "password=" in path
+        except ValueError as error:
+            raise ValueError(f"the address cannot be read ({error})") from None
+        if has_password:
+            raise ValueError("leave the password out; set PGPASSWORD or use ~/.pgpass")
+    return path
+
+
 class StoreSettings(Section):
     """Where trajectories are kept."""
 
@@ -32,12 +44,4 @@ class StoreSettings(Section):
     @field_validator("path")
     @classmethod
     def _no_password(cls, path: str | None) -> str | None:
-        """Refuse a password, which would be written into the run's folder for all to read."""
-        if path is not None and path.startswith("postgres") and "://" in path:
-            try:
-                has_password = urlsplit(path).password is not None or "password=" in path
-            except ValueError as error:
-                raise ValueError(f"the address cannot be read ({error})") from None
-            if has_password:
-                raise ValueError("leave the password out; set PGPASSWORD or use ~/.pgpass")
-        return path
+        return without_password(path)

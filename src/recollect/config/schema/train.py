@@ -82,6 +82,12 @@ class TrainSettings(Section):
         description="Compute the prompt that the rows of a group share once for all of them, "
         "where the model allows it. The result is the same.",
     )
+    parallel: Literal["ddp", "fsdp2"] = Field(
+        default="ddp",
+        description="What several processes (torchrun) hold. ddp = each the whole model, the first "
+        "one the optimiser; fsdp2 = each a slice of the weights, gradients and moments, and all "
+        "weights only while it samples. One process holds everything either way.",
+    )
     max_bad_steps: int = Field(
         default=3,
         ge=1,

@@ -23,7 +23,11 @@ _GONE = (
     errors.CannotConnectNow,
     errors.IdleInTransactionSessionTimeout,
 )
-_COMING = ("starting up", "shutting down", "recovery mode", "not yet accepting", "not accepting")
+_COMING = (
+    *("starting up", "shutting down", "recovery mode", "not yet accepting", "not accepting"),
+    # It was there a moment ago, and went away in the middle of our greeting.
+    *("closed the connection unexpectedly", "Connection reset by peer", "terminating connection"),
+)
 _DAMAGED = (errors.UndefinedTable, errors.UndefinedColumn, errors.DataCorrupted)
 
 

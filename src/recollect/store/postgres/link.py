@@ -57,17 +57,20 @@ class _FloatLoader(NumericBinaryLoader):
 def connect(
     address: PostgresAddress, read_only: bool = False, patience: Patience | None = None
 ) -> psycopg.Connection[TupleRow]:
-    """Connect once; with patience, wait for a server that says it is about to be ready.
+    """Connect once; with patience, wait for a server that is about to be ready, or was there.
 
-    Raises psycopg's error where there is no patience, ours where there is.
+    One that was never there is an address to be corrected: that is told at once. Raises psycopg's
+    error where there is no patience, ours where there is.
     """
+    met = False
     while True:
         try:
             return _prepared(psycopg.connect(**_parameters(address, read_only)), address)
         except psycopg.Error as error:
             if patience is None:
                 raise
-            if not (is_gone(error) and is_coming(error) and patience.wait()):
+            met = met or is_coming(error)
+            if not (is_gone(error) and met and patience.wait()):
                 raise StoreUnreachable(address, explain(error)) from error
 
 
