@@ -119,7 +119,8 @@ def whole_weights(policy: Policy) -> dict[str, torch.Tensor]:
 @torch.no_grad()
 def sum_of_squares(parameters: Iterable[torch.nn.Parameter]) -> float:
     """Sum of the squares of the gradients of this process's slices, in double precision."""
-    return sum((float(grad.double().square().sum()) for grad in _gradients(parameters)), 0.0)
+    norms = [torch.linalg.vector_norm(g, dtype=torch.float64) for g in _gradients(parameters)]
+    return float(torch.stack(norms).square().sum()) if norms else 0.0
 
 
 @torch.no_grad()
