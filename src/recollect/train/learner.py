@@ -313,7 +313,7 @@ class Learner:
             loss = 0.0 * of_targets(log_distributions(self.policy.model, each, 1.0), each).sum()
             if self._reference is not None and self._config.algo.kl_in == "loss":
                 self._reference.logprobs(each, 1.0)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
 
     def _loss(
         self, each: Pack, given: Given, denominator: float, figures: StepFigures
