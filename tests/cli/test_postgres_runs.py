@@ -80,9 +80,9 @@ def test_the_pool_of_a_folder(twins: Twins) -> None:
 
 
 def _timeless(answer: Any) -> Any:
-    """An answer without what a clock has put there."""
+    """An answer without times, and without sizes, which depend on how times are spelt."""
     if isinstance(answer, dict):
-        clocks = ("created", "began", "ended", "started", "finished", "at", "time", "seq", "change")
+        clocks = ("created", "began", "ended", "started", "finished", "at", "time", "bytes")
         return {k: _timeless(v) for k, v in answer.items() if not k.startswith(clocks)}
     return [_timeless(each) for each in answer] if isinstance(answer, list) else answer
 
@@ -116,7 +116,11 @@ def test_looking_at_the_run(twins: Twins, tmp_path: Path) -> None:
 def test_a_copy_of_the_folders_store(twins: Twins, tmp_path: Path) -> None:
     report = ask_json("pool", "copy", twins.server, tmp_path / "copy.db")
     with open_reader(twins.url) as there, open_reader(tmp_path / "copy.db") as here:
-        assert report["trajectories"] == there.stats().trajectories == here.stats().trajectories
+        assert (
+            report["rows"]["trajectories"]
+            == there.stats().trajectories
+            == here.stats().trajectories
+        )
         assert here.cursor(RunId("r")) == there.cursor(RunId("r"))
 
 
