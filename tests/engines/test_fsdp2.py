@@ -7,8 +7,6 @@ import os
 import shutil
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 import torch
@@ -16,13 +14,12 @@ from safetensors.torch import load_file
 
 from recollect.config.loading import load_config
 from recollect.continual.runner import create_journey
-from recollect.errors import BadConfig, BadContinual, CannotShard
+from recollect.errors import BadConfig, BadContinual
 from recollect.models.loading import load_policy
 from recollect.proof.traces import trace
 from recollect.train.learner import Learner
 from recollect.train.ranks import Work
 from recollect.train.report import StepFigures
-from recollect.train.sharding import clip_scale, scale_gradients, shard, sum_of_squares
 from train.processes import run_cli, start
 from train.small import make_model, settings
 
@@ -191,11 +188,6 @@ def test_a_continual_run_needs_whole_weights(model: Path, tmp_path: Path) -> Non
         create_journey(tmp_path / "run", load_config(None, settings(model, FSDP2)).config)
 
 
-def test_columns_cannot_be_cut() -> None:
-    with pytest.raises(CannotShard, match="columns"):
-        shard(cast(Any, SimpleNamespace(columns=object(), source="here")))
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -209,23 +201,3 @@ def test_what_needs_whole_weights_is_refused(
     with pytest.raises(BadConfig, match=words):
         load_config(None, settings(model, *flags, FSDP2))
     load_config(None, settings(model, *flags))
-
-
-@pytest.mark.parametrize("most", [0.5, 100.0])
-def test_clipping_is_that_of_torch(most: float) -> None:
-    def parameters() -> list[torch.nn.Parameter]:
-        found = [torch.nn.Parameter(torch.zeros(n, 3)) for n in (2, 5)]
-        for number, p in enumerate(found):
-            p.grad = torch.linspace(-1, 2 + number, p.numel()).view_as(p)
-        return [*found, torch.nn.Parameter(torch.zeros(2))]  # one without a gradient
-
-    ours, theirs = parameters(), parameters()
-    norm, scale = clip_scale(sum_of_squares(ours), most)
-    scale_gradients(ours, scale)
-    assert norm == pytest.approx(float(torch.nn.utils.clip_grad_norm_(theirs, most)), rel=1e-6)
-    for a, b in zip(ours[:2], theirs[:2], strict=True):
-        assert a.grad is not None
-        assert b.grad is not None
-        assert torch.allclose(a.grad, b.grad, rtol=1e-6)
-    assert math.isnan(clip_scale(math.nan, most)[0])
-    assert clip_scale(math.inf, most) == (math.inf, 1.0)  # the guard refuses such a step
