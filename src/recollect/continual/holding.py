@@ -51,7 +51,7 @@ class Holder(Quiet):
         """Put the penalty into the loss."""
         if not self._holds:
             return
-        policy = session.learner.policy
+        policy = session.own.policy
         parameters = policy.trainable()
         holds = [hold.to(policy.device) for hold in self._holds]
 
@@ -60,7 +60,7 @@ class Holder(Quiet):
             self._last = float(term.detach())
             return term
 
-        session.learner.penalty = penalty
+        session.own.penalty = penalty
 
     def metrics(self) -> Mapping[str, float]:
         """Tell the penalty of the last optimiser step."""

@@ -42,5 +42,5 @@ class Imitation(Quiet):
 
     def join(self, session: Session) -> None:
         """Put the teacher in the collector's place."""
-        chat = session.learner.policy.chat
+        chat = session.own.policy.chat
         session.collector = Teacher(session.environment, chat, session.collector)

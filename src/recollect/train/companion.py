@@ -44,7 +44,7 @@ class Companion(Protocol):
         """Enter a run that is being opened, its weights as they stand.
 
         It may put another line of tasks into `session.schedule`, another collector into
-        `session.collector`, and a term into `session.learner.penalty`.
+        `session.collector`, and a term into `session.own.penalty`.
         """
 
     def trained(self, step: int, batch: Batch) -> None:

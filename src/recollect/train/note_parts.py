@@ -46,7 +46,7 @@ def make_notebook(
     config: Config,
     store: Store,
     run: RunId,
-    policy: Policy,
+    policy: Policy | None,
     trained: Collection[TaskKey],
     evaluated: Collection[TaskKey],
     done: int,
@@ -148,12 +148,13 @@ def _retriever(config: Config) -> Callable[[], Retriever]:
     return embedding_retriever(config.notes.embedder)
 
 
-def _writer(config: Config, policy: Policy) -> Writer:
+def _writer(config: Config, policy: Policy | None) -> Writer:
     d = config.distill
     if d.by == "rules":
         return RuleWriter()
     if d.by == "endpoint":
         return EndpointWriter(d.url or "", d.model, d.key_variable, d.seconds, d.max_tokens)
+    assert policy is not None, "other engines refuse distill.by = policy"
     sampler = Sampler(policy.model, policy.chat.stop_ids, 1)
     most = sampler.max_positions or config.rollout.max_tokens
     temperature = config.rollout.temperature

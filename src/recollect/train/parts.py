@@ -12,8 +12,42 @@ from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.train.checkpoint import Checkpoint
 from recollect.train.critic import CriticLearner, make_critic
+from recollect.train.crediting import Crediting
+from recollect.train.engine import Parts
 from recollect.train.evaluation import Evaluator
+from recollect.train.folder import RunFolder
+from recollect.train.guards import Guard
+from recollect.train.learner import Learner
+from recollect.train.ranks import ALONE, Ranks
 from recollect.train.scorer import Reference
+
+
+class InProcess:
+    """The engine of a run whose model is in this process, and in those of the other ranks."""
+
+    def __init__(self, ranks: Ranks = ALONE) -> None:
+        self._ranks = ranks
+
+    def open(
+        self,
+        folder: RunFolder,
+        config: Config,
+        environment: Environment,
+        guard: Guard,
+        checkpoint: Checkpoint | None,
+    ) -> Parts:
+        """Load the policy, here and in the other ranks."""
+        ranks = self._ranks
+        ranks.open(folder.path, checkpoint.folder if checkpoint is not None else None)
+        policy = policy_from(config, checkpoint)
+        critic = critic_from(config, policy)
+        reference = make_reference(config, policy, checkpoint)
+        # Last of all: what is made of a policy is made of whole weights.
+        shards = ranks.shard(policy) if config.train.parallel == "fsdp2" else None
+        learner = Learner(policy, config, guard, reference, critic, ranks, shards)
+        collector = ranks.share(make_collector(config, environment, policy), learner.parameters)
+        crediting = None if critic is None else Crediting(config, learner)
+        return Parts(learner, collector, crediting, policy)
 
 
 def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:

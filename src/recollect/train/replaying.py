@@ -21,9 +21,9 @@ from recollect.store.base import StoreReader
 from recollect.store.records import Provenance
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.drawn import Drawn
-from recollect.train.learner import Learner
 from recollect.train.replayed import Ratios, Replayed, RowUse
 from recollect.train.totals import Totals
+from recollect.train.updater import Updater
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, TaskKey
 
@@ -33,7 +33,7 @@ def make_replayer(
     store: StoreReader,
     run: RunId,
     schedule: Collection[TaskKey],
-    learner: Learner,
+    learner: Updater,
     fingerprints: Provenance,
     totals: Totals,
 ) -> Replayer | None:
@@ -65,7 +65,7 @@ def results_of(fresh: Sequence[Trajectory]) -> list[Result]:
     return [Result(task, sum(each), len(each)) for task, each in found.items()]
 
 
-def drifted(learner: Learner, picks: Sequence[Pick], bound: float | None) -> dict[int, Ratios]:
+def drifted(learner: Updater, picks: Sequence[Pick], bound: float | None) -> dict[int, Ratios]:
     """Find stored rows whose policy ratios have drifted: 99 % quantile above the bound.
 
     Gives their ratios by slot. A row without recorded log-probs has none to drift from.

@@ -24,24 +24,20 @@ from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
 from recollect.train.checkpoint import Checkpoint, newest_checkpoint, remove_drafts
 from recollect.train.companion import Companion, TaskLine
 from recollect.train.crediting import Crediting
+from recollect.train.engine import Engine
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
 from recollect.train.note_parts import make_notebook
 from recollect.train.noting import Notebook
-from recollect.train.parts import (
-    critic_from,
-    make_collector,
-    make_evaluator,
-    make_reference,
-    policy_from,
-)
+from recollect.train.parts import InProcess, make_evaluator
 from recollect.train.ranks import ALONE, Ranks
 from recollect.train.replaying import make_replayer
 from recollect.train.schedule import Schedule, training_tasks
 from recollect.train.seeding import Seeded, seed_pool
 from recollect.train.totals import Totals
+from recollect.train.updater import Updater
 from recollect.types import RunId
 
 _ADAPTATION = "adaptation"  # the key of its state in a checkpoint
@@ -60,7 +56,7 @@ class Session:
     run: RunId
     environment: Environment
     store: Store
-    learner: Learner
+    learner: Updater
     crediting: Crediting | None
     guard: Guard
     collector: Generator
@@ -74,6 +70,12 @@ class Session:
     companion: Companion | None = None
     ranks: Ranks = ALONE
     told: set[str] = field(default_factory=set)
+
+    @property
+    def own(self) -> Learner:
+        """The learner, for whoever reaches into the model: it must be in this process."""
+        assert isinstance(self.learner, Learner), "the model is not in this process"
+        return self.learner
 
     def write(self, folder: Path) -> None:
         """Write the files of a checkpoint."""
@@ -104,10 +106,11 @@ def open_session(
     sinks: Mapping[str, Sink],
     companion: Companion | None = None,
     ranks: Ranks = ALONE,
+    engine: Engine | None = None,
 ) -> Session:
     """Open the run in a folder where it stands: at its newest whole checkpoint, or at the start.
 
-    Whatever the run wrote after that step is fenced off in the store and cut from the metrics,
+    Without an engine the model is in this process and those of the other ranks. Whatever the run wrote after that step is fenced off in the store and cut from the metrics,
     and will be computed again. The sinks become the session's, even where it cannot be opened.
     """
     with ExitStack() as undo:
@@ -122,7 +125,8 @@ def open_session(
             )
         )
         remove_drafts(folder.checkpoints)
-        session = _assemble(folder, config, store, sinks, companion, ranks)
+        machines = engine or InProcess(ranks)
+        session = _assemble(folder, config, store, sinks, companion, ranks, machines)
         undo.pop_all()
     return session
 
@@ -134,28 +138,23 @@ def _assemble(
     sinks: Mapping[str, Sink],
     companion: Companion | None,
     ranks: Ranks,
+    engine: Engine,
 ) -> Session:
     damages: list[str] = []
     checkpoint = newest_checkpoint(folder.checkpoints, lambda error: damages.append(error.what))
-    ranks.open(folder.path, checkpoint.folder if checkpoint is not None else None)
     environment = load_environment(config.environment.name, **config.environment.options)
     tasks = training_tasks(environment, config.environment)
-    policy = policy_from(config, checkpoint)
     guard = Guard(folder.bad_batches, config.train.max_bad_steps)
-    critic = critic_from(config, policy)
-    reference = make_reference(config, policy, checkpoint)
-    # Last of all: what is made of a policy is made of whole weights.
-    shards = ranks.shard(policy) if config.train.parallel == "fsdp2" else None
-    learner = Learner(policy, config, guard, reference, critic, ranks, shards)
-    collector = ranks.share(make_collector(config, environment, policy), learner.parameters)
+    parts = engine.open(folder, config, environment, guard, checkpoint)
+    collector = parts.collector
     session = Session(
         config=config,
         folder=folder,
         run=folder.run(config),
         environment=environment,
         store=store,
-        learner=learner,
-        crediting=None if critic is None else Crediting(config, learner),
+        learner=parts.learner,
+        crediting=parts.crediting,
         guard=guard,
         collector=collector,
         evaluator=make_evaluator(config, environment, collector) if config.eval.every else None,
@@ -181,7 +180,7 @@ def _assemble(
         store,
         session.run,
         session.schedule.drawable,
-        learner,
+        parts.learner,
         collector.fingerprints,
         session.totals,
     )
@@ -191,7 +190,7 @@ def _assemble(
         config,
         store,
         session.run,
-        policy,
+        parts.policy,
         session.schedule.by_key,
         [task.key for task in session.evaluator.tasks] if session.evaluator else (),
         session.done,

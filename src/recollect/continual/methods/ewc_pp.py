@@ -62,7 +62,7 @@ class _Running(Holder):
         if not fresh:
             return
         temperature = self._session.config.rollout.temperature
-        new = fisher(self._session.learner.policy, fresh, temperature)
+        new = fisher(self._session.own.policy, fresh, temperature)
         share = self._decay
         if self._fisher:
             before = {name: self._fisher[name].to(value.device) for name, value in new.items()}
@@ -76,5 +76,5 @@ class _Running(Holder):
     def restore(self, folder: Path) -> None:
         """Take the average back."""
         assert self._session is not None
-        device = self._session.learner.policy.device
+        device = self._session.own.policy.device
         self._fisher = load_weights(folder / _RUNNING, device).get("fisher", {})
