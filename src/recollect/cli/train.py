@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from enum import Enum
 from pathlib import Path
@@ -16,11 +15,9 @@ from recollect.cli.store_option import examples
 
 if TYPE_CHECKING:
     from recollect.config.loading import LoadedConfig
-    from recollect.config.schema.config import Config
-    from recollect.telemetry.events import Sink
+    from recollect.integrations.verl.cluster import Cluster
     from recollect.train.folder import RunFolder
     from recollect.train.ranks import Ranks
-    from recollect.train.session import Session
 
 TRAIN_EPILOG = examples(
     "recollect train demo",
@@ -28,6 +25,7 @@ TRAIN_EPILOG = examples(
     "recollect train ppo --preset standard run.steps=40",
     "recollect train demo --method het",
     "recollect train demo --dry-run",
+    "recollect train my.yaml --engine verl --nodes 2 --gpus 8 --dry-run",
 )
 RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1")
 
@@ -38,6 +36,25 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show every metri
 IntervalOption = Annotated[
     int | None, typer.Option("--log-interval", min=1, help="Steps between lines.")
 ]
+
+
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", min=1, help="With --engine verl: nodes of the cluster.")
+]
+GpusOption = Annotated[
+    int | None, typer.Option("--gpus", min=1, help="With --engine verl: GPUs of each node.")
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", help="With --engine verl: address of a Ray cluster, such as auto."),
+]
+
+
+class EngineName(str, Enum):
+    """What samples and learns: this machine, or a cluster under verl."""
+
+    LOCAL = "local"
+    VERL = "verl"
 
 
 class Method(str, Enum):
@@ -69,8 +86,23 @@ def train(
             "what is trained (ei); both (het). Puts the preset of that name on top.",
         ),
     ] = None,
+    engine: Annotated[
+        EngineName,
+        typer.Option(
+            help="What samples and learns. local = this machine; verl = a cluster, by verl over "
+            "Ray (docs/verl.md)."
+        ),
+    ] = EngineName.LOCAL,
+    nodes: NodesOption = None,
+    gpus: GpusOption = None,
+    ray: RayOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print every setting, its source, and the memory.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print every setting, its source, and the memory; with --engine verl, what "
+            "verl is told.",
+        ),
     ] = False,
     progress: ProgressOption = True,
     verbose: VerboseOption = False,
@@ -93,6 +125,17 @@ def train(
     chosen = [*(preset or []), *([method.value] if method is not None else [])]
     on_top = [f"preset+={name}" for name in chosen]
     loaded = load_config(config, [*on_top, *(settings or [])])
+    if engine is EngineName.VERL:
+        from recollect.cli.verl import show_verl, train_with_verl
+
+        cluster = _cluster(loaded, nodes, gpus, ray)
+        if dry_run:
+            show_verl(loaded, cluster, as_json)
+        else:
+            train_with_verl(loaded, cluster)
+        return
+    if (nodes, gpus, ray) != (None, None, None):
+        raise typer.BadParameter("--nodes, --gpus and --ray go with --engine verl")
     if dry_run:
         show_settings(loaded, as_json)
         return
@@ -119,17 +162,29 @@ def resume(
     """Go on with a run, or a continual run, that was interrupted or killed.
 
     It continues from its newest whole checkpoint; steps after that are computed again, with the
-    same result bit for bit on a CPU.
+    same result bit for bit on a CPU. A run under verl goes on under verl, on as many machines.
     """
     require_training()
     from recollect.engines.launch import together
+    from recollect.integrations.verl.workplace import Workplace
     from recollect.train.folder import RunFolder
 
+    named = run if run is None or not (run / "continual.yaml").is_file() else None
+    folder = RunFolder(named) if named is not None else None
+    if run is None:
+        folder = _newest_unfinished(runs)
+    cluster = Workplace(folder.path).cluster() if folder is not None else None
+    if folder is not None and cluster is not None:
+        from recollect.cli.verl import resume_with_verl
+
+        resume_with_verl(folder, cluster)
+        return
+
     def work(ranks: Ranks) -> None:
-        if run is not None and (run / "continual.yaml").is_file():
+        if folder is None:
+            assert run is not None
             _resume_journey(run, ranks, progress, verbose, log_interval)
             return
-        folder = RunFolder(run) if run is not None else _newest_unfinished(runs)
         _run(folder, ranks, progress, verbose, log_interval)
 
     together(work)
@@ -158,64 +213,27 @@ def _run(
     folder: RunFolder, ranks: Ranks, progress: bool, verbose: bool, log_interval: int | None
 ) -> None:
     from recollect.errors import BadContinual
-    from recollect.telemetry import events
-    from recollect.train.interrupts import StoppedAtOnce
-    from recollect.train.loop import train as run_loop
+    from recollect.train.running import open_sinks, run_to_end
     from recollect.train.session import open_session
-    from recollect.train.summary import summarise
 
     if (folder.path / "stage.json").is_file():
         journey = (folder.path / ".." / "..").resolve()
         what = f"{folder.path} is a stage of a continual run, which trains it with its method"
         raise BadContinual(what, f"Go on with: recollect resume {shlex.quote(str(journey))}")
-    config = folder.load()
-    sinks = _sinks(folder.path, config, progress, verbose, log_interval)
-    with open_session(folder, sinks, ranks=ranks) as session:
-        steps = config.run.steps
-        title = f"{config.model.name} on {config.environment.name}"
-        settings = config.model_dump(mode="json")
-        session.sink.emit(
-            events.RunStarted(session.run, folder.path, steps, session.done, title, settings)
-        )
-        try:
-            outcome = run_loop(session)
-        except StoppedAtOnce as stop:
-            _say_stopped(session, "at once", stop.signal)
-            raise typer.Exit(128 + stop.signal) from stop
-        if outcome.signal is not None:
-            _say_stopped(session, f"after step {outcome.step}", outcome.signal)
-            raise typer.Exit(128 + outcome.signal)
-        session.sink.emit(events.RunFinished(outcome.step, tuple(summarise(folder))))
-
-
-def _say_stopped(session: Session, when: str, number: int) -> None:
-    """Tell what is saved, and how to go on from it."""
-    from recollect.telemetry.events import RunStopped
-    from recollect.train.checkpoint import last_saved_step
-
-    saved = last_saved_step(session.folder.checkpoints)
-    kept = f"step {saved} is saved" if saved else "no step is saved yet"
-    reason = f"stopped {when} by {signal.Signals(number).name}; {kept}"
-    hint = f"recollect resume {shlex.quote(str(session.folder.path))}"
-    session.sink.emit(RunStopped(saved, reason, hint))
-
-
-def _sinks(
-    folder: Path, config: Config, progress: bool, verbose: bool, log_interval: int | None
-) -> dict[str, Sink]:
-    from recollect.telemetry.progress import open_screen
-    from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
-
-    settings = config.telemetry
-    interval = log_interval or (settings.log_interval if settings.log_interval > 1 else None)
-    screen = open_screen(
-        sys.stdout,
-        progress=progress and settings.progress,
-        interval=interval,
-        verbose=verbose or settings.verbose,
+    sinks = open_sinks(
+        folder, sys.stdout, progress=progress, verbose=verbose, log_interval=log_interval
     )
-    place = TrackerSettings(folder, settings.project)
-    return {"screen": screen, **{name: open_tracker(name, place) for name in settings.sinks}}
+    with open_session(folder, sinks, ranks=ranks) as session:
+        stopped = run_to_end(session)
+    if stopped is not None:
+        raise typer.Exit(128 + stopped)
+
+
+def _cluster(loaded: LoadedConfig, nodes: int | None, gpus: int | None, ray: str | None) -> Cluster:
+    from recollect.integrations.verl.cluster import Cluster
+
+    cpu = loaded.config.model.device == "cpu"
+    return Cluster(nodes or 1, gpus or 1, cpu, ray or "")
 
 
 def show_settings(loaded: LoadedConfig, as_json: bool) -> None:

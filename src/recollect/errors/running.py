@@ -194,3 +194,21 @@ class RankFailed(RecollectError):
             f"Rank {rank} has failed: {why}",
             "Repair the cause, then go on with: recollect resume RUN",
         )
+
+
+class ClusterLost(RecollectError):
+    """Something that a run needs on its cluster is gone or stands still."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(
+            f"The cluster cannot go on: {why}.",
+            hint or "Nothing committed is lost. Go on with: recollect resume RUN",
+        )
+
+
+class DriverFailed(RecollectError):
+    """The driver of a run on a cluster ended with an error, which is said again here."""
+
+    def __init__(self, what: str, hint: str, exit_code: int) -> None:
+        super().__init__(what, hint)
+        self.exit_code = exit_code

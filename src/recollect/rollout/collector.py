@@ -73,19 +73,8 @@ class Collector:
     ) -> None:
         self._sampler = sampler
         self._calls = GuardedCalls(call_seconds)
-        tokens = min(limits.tokens, sampler.max_positions or limits.tokens)
-        turns = min(limits.turns, environment.limits.turns)
-        self._rules = Rules(
-            environment=environment,
-            chat=chat,
-            limits=replace(
-                limits, tokens=tokens, turns=turns, positions=sampler.max_positions or 0
-            ),
-            chars=environment.limits.chars,
-            versions=(chat.fingerprint, environment.version, environment.version),
-            episode_seconds=episode_seconds,
-            clock=clock,
-            timer=timer,
+        self._rules = make_rules(
+            environment, chat, limits, sampler.max_positions, episode_seconds, clock, timer
         )
 
     @property
@@ -117,6 +106,30 @@ class Collector:
             tuple(work.failed[i] for i in ids if i in work.failed),
             work.turns,
         )
+
+
+def make_rules(
+    environment: Environment,
+    chat: Chat,
+    limits: Limits,
+    max_positions: int | None,
+    episode_seconds: float,
+    clock: Callable[[], float] = time.time,
+    timer: Callable[[], float] = time.monotonic,
+) -> Rules:
+    """Narrow limits down to what model and environment allow; None positions bound nothing."""
+    tokens = min(limits.tokens, max_positions or limits.tokens)
+    turns = min(limits.turns, environment.limits.turns)
+    return Rules(
+        environment=environment,
+        chat=chat,
+        limits=replace(limits, tokens=tokens, turns=turns, positions=max_positions or 0),
+        chars=environment.limits.chars,
+        versions=(chat.fingerprint, environment.version, environment.version),
+        episode_seconds=episode_seconds,
+        clock=clock,
+        timer=timer,
+    )
 
 
 def check_failures(collected: Collected, max_share: float) -> None:

@@ -156,6 +156,7 @@ class Attempt:
         `versions` are the fingerprints of tokenizer and template, environment, and reward.
         """
         request, (tokenizer, environment, reward) = self.request, versions
+        entropies = self.row.entropies
         return Trajectory(
             id=request.id,
             task=request.task.key,
@@ -167,7 +168,8 @@ class Attempt:
             tokens=np.array(self._ids, dtype=np.int32),
             sampled=np.array(self._sampled, dtype=np.bool_),
             logprobs=np.array(self.row.logprobs, dtype=np.float32),
-            entropies=np.array(self.row.entropies, dtype=np.float32),
+            # A rollout server may not tell them.
+            entropies=np.array(entropies, dtype=np.float32) if entropies else None,
             segments=tuple(self._segments),
             reward=Reward(score.reward, score.parts),
             success=score.success,

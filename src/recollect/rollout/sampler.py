@@ -46,11 +46,12 @@ class Row:
     sampled: int = 0
     done: bool = False
 
-    def take(self, token: int, logprob: float, entropy: float) -> None:
-        """Append a sampled token; it is fed next."""
+    def take(self, token: int, logprob: float, entropy: float | None = None) -> None:
+        """Append a sampled token; it is fed next. Entropies are told of all tokens or of none."""
         self.turn.append(token)
         self.logprobs.append(logprob)
-        self.entropies.append(entropy)
+        if entropy is not None:
+            self.entropies.append(entropy)
         self.sampled += 1
         self.pending.append(token)
 

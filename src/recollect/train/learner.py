@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from recollect.config.schema.config import Config
 from recollect.models.attention import packed
 from recollect.models.loading import Policy
 from recollect.randomness import stream_seed
-from recollect.train.batch import Batch, ScoredRow, minibatches
+from recollect.train.batch import Batch, ScoredRow
 from recollect.train.critic import CriticLearner
 from recollect.train.given import Given
 from recollect.train.guards import Guard
@@ -39,6 +38,7 @@ from recollect.train.optimizer import (
     save_optimizer,
 )
 from recollect.train.packing import Pack, blank, pack
+from recollect.train.preparing import recomputed, step_denominator, update_parts
 from recollect.train.ranks import ALONE, Ranks, Work
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
 from recollect.train.scorer import (
@@ -119,9 +119,10 @@ class Learner:
         if self._critic is not None:
             self._critic.begin(step)
         figures = UpdateFigures(self._critic is not None)
-        parts = self._parts(batch)
+        parts = update_parts(batch, self._config)
         self._bare = look_at(batch.training, self._config.notes, self.logprobs)
-        self._old_logprobs = {**self._recomputed(batch), **self._bare.old}
+        again = recomputed(batch, self._config.correction, self.logprobs)
+        self._old_logprobs = {**again, **self._bare.old}
         with _seeded(self._config.run.seed, step, self.policy.device):
             for done, rows in enumerate(parts, start=1):
                 self._step(rows, step, figures)
@@ -203,39 +204,17 @@ class Learner:
                     ),
                 )
 
-    def _parts(self, batch: Batch) -> list[tuple[ScoredRow, ...]]:
-        """Rows of each optimiser step, in order."""
-        train, replay = self._config.train, self._config.replay
-        fresh = minibatches(batch.training, train.minibatches)
-        if replay.buffer_place == "among":
-            both = zip_longest(fresh, batch.extra, fillvalue=())
-            return [(*rows, *stored) for rows, stored in both] * train.epochs
-        return fresh * train.epochs + list(batch.extra) * replay.buffer_epochs
-
-    def _recomputed(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
-        """Log-probs that stand in for the recorded ones of stored rows, where that is asked for."""
-        if self._config.correction.old_logprobs == "recorded":
-            return {}
-        every = (*batch.training, *(row for update in batch.extra for row in update))
-        stored = {
-            row.trajectory.id: row.trajectory
-            for row in every
-            if row.pick is not None or row.trajectory.logprobs is None
-        }
-        return dict(zip(stored, self.logprobs(list(stored.values())), strict=True))
-
     def _packs(self, trajectories: Sequence[Trajectory]) -> list[Pack]:
         train = self._config.train
         return pack(trajectories, train.pack_tokens, train.shared_prompts, self.policy.device)
 
     def _step(self, rows: Sequence[ScoredRow], step: int, figures: UpdateFigures) -> None:
         """One optimiser step over some rows, pack by pack."""
-        by_token = self._config.algo.aggregation == "token-mean"
-        denominator = sum(row.trajectory.sampled_count for row in rows) if by_token else len(rows)
+        denominator = step_denominator(rows, self._config.algo.aggregation)
         seed = stream_seed(self._config.run.seed, "dropout", step, self.version)
         old, distilled = self._old_logprobs, self._bare.distilled
         stored = any(row.pick is not None for row in rows)
-        work = Work(rows, old, float(denominator), seed, distilled, stored)
+        work = Work(rows, old, denominator, seed, distilled, stored)
         piece = self.gradients(self._ranks.hand_out(work, self.parameters))
         if self.penalty is not None:
             term = self.penalty()

@@ -11,8 +11,8 @@ from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.train.checkpoint import Checkpoint
-from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.crediting import Crediting
+from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.engine import Parts
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder

@@ -110,8 +110,9 @@ def open_session(
 ) -> Session:
     """Open the run in a folder where it stands: at its newest whole checkpoint, or at the start.
 
-    Without an engine the model is in this process and those of the other ranks. Whatever the run wrote after that step is fenced off in the store and cut from the metrics,
-    and will be computed again. The sinks become the session's, even where it cannot be opened.
+    Without an engine the model is in this process, and in those of the other ranks. Whatever the
+    run wrote after that step is fenced off in the store and cut from the metrics, and will be
+    computed again. The sinks become the session's, even where it cannot be opened.
     """
     with ExitStack() as undo:
         undo.callback(Fanout(sinks).close)

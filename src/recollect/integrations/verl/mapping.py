@@ -13,7 +13,8 @@ from recollect.integrations.verl.support import check
 from recollect.models.catalog import folder_of
 
 PLUGIN = "recollect.integrations.verl.plugin"
-CPU_PLUGIN = "recollect.integrations.verl.cpu.plugin"
+_CPU = "recollect.integrations.verl.cpu"
+CPU_PLUGINS = (f"{_CPU}.device", f"{_CPU}.plugin")
 CPU_SERVER = "recollect_cpu"
 LOSS = "recollect"
 AGENT = "recollect"
@@ -54,8 +55,11 @@ def _model(config: Config) -> Iterator[Assignment]:
         config.model.gradient_checkpointing,
         "model.gradient_checkpointing",
     )
-    packs = config.model.device != "cpu"
-    yield Assignment(f"{model}.use_remove_padding", packs, "flash attention packs, where it is")
+    on_cpu = config.model.device == "cpu"
+    yield Assignment(f"{model}.use_remove_padding", not on_cpu, "packing needs flash attention")
+    if on_cpu:
+        how: Json = "sdpa"
+        yield Assignment(f"+{model}.override_config.attn_implementation", how, "model.device")
 
 
 def _rollout(config: Config, cluster: Cluster, run: Path) -> Iterator[Assignment]:
@@ -141,6 +145,8 @@ def _machines(config: Config, cluster: Cluster) -> Iterator[Assignment]:
         yield Assignment(f"+{ray}.num_gpus", cluster.workers, "logical GPUs")
         yield Assignment(f"+{ray}.include_dashboard", False, "a try-out needs none")
         yield Assignment(f"+{ray}.object_store_memory", _STORE_BYTES, "a try-out needs little")
+        units = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+        yield Assignment(units, 1, "a try-out needs little")
 
 
 def _dtype(config: Config) -> str:

@@ -1,0 +1,81 @@
+"""The files that a run under verl has beside those of any run: RUN/verl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from recollect.canonical import Json, canonical_json
+from recollect.errors import BadFile, RecollectError
+from recollect.integrations.verl.cluster import Cluster
+from recollect.integrations.verl.mapping import AGENT, Assignment
+
+_AGENT_LOOP = "recollect.integrations.verl.agent_loop.RecollectAgentLoop"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the driver ended: at a signal, with an error, or (neither) at the last step."""
+
+    signal: int | None = None
+    error: str = ""
+    hint: str = ""
+    exit_code: int = 0
+
+
+class Workplace:
+    """Names and contents of the files in RUN/verl."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.folder = run / "verl"
+
+    @property
+    def stop(self) -> Path:
+        """Holds the number of a signal once the run is to stop after its step."""
+        return self.folder / "stop"
+
+    @property
+    def _cluster(self) -> Path:
+        return self.folder / "cluster.json"
+
+    @property
+    def _ending(self) -> Path:
+        return self.folder / "ending.json"
+
+    def prepare(self, cluster: Cluster, settings: Sequence[Assignment]) -> None:
+        """Write what verl and a later resume read; forget how the run ended before."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._cluster.write_text(canonical_json(asdict(cluster)), encoding="utf-8")
+        told: Json = [[each.key, each.value, each.source] for each in settings]
+        (self.folder / "settings.json").write_text(canonical_json(told), encoding="utf-8")
+        agent = f"- name: {AGENT}\n  _target_: {_AGENT_LOOP}\n"
+        (self.folder / "agent.yaml").write_text(agent, encoding="utf-8")
+        self.stop.unlink(missing_ok=True)
+        self._ending.unlink(missing_ok=True)
+
+    def cluster(self) -> Cluster | None:
+        """The machines that the run was last started on; None for a run without verl."""
+        if not self._cluster.is_file():
+            return None
+        try:
+            return Cluster(**json.loads(self._cluster.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadFile(self._cluster, f"cannot be read ({error})") from error
+
+    def end(self, ending: Ending) -> None:
+        """Write down how the driver ended."""
+        self._ending.write_text(canonical_json(asdict(ending)), encoding="utf-8")
+
+    def ending(self) -> Ending | None:
+        """How the driver ended; None if it never said so."""
+        if not self._ending.is_file():
+            return None
+        return Ending(**json.loads(self._ending.read_text(encoding="utf-8")))
+
+
+def ending_of(error: RecollectError) -> Ending:
+    """Write an error as the end of a run."""
+    return Ending(error=error.what, hint=error.hint, exit_code=error.exit_code)

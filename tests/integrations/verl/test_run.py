@@ -1,0 +1,148 @@
+"""The real thing: verl over Ray on this CPU, where it is installed.
+
+python -m venv verl-env && verl-env/bin/pip install -e '.[verl]' pytest pytest-timeout
+verl-env/bin/python -m pytest tests/integrations/verl/test_run.py -m long
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.store import open_reader
+from recollect.store.records import Query
+from recollect.telemetry.reading import read_metrics
+from recollect.types import RunId
+
+HOW = "pip install -e '.[verl]' in its own environment; pytest tests/integrations/verl -m long"
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(
+        any(find_spec(name) is None for name in ("verl", "ray", "transfer_queue")),
+        reason=f"THE CLUSTER ENGINE IS NOT TESTED HERE: verl is not installed. {HOW}",
+    ),
+]
+LIMIT = 1500  # seconds for one run: verl itself waits for ever
+STEPS = 10
+FLAGS = (
+    f"run.steps={STEPS}",
+    "model.device=cpu",
+    "environment.name=desk:airline",
+    "environment.options.size=4",
+    "environment.levels=[0]",
+    "environment.tasks=6",
+    "eval.every=0",
+    "checkpoint.every=3",
+    "rollout.tasks_per_step=2",
+    "rollout.rows_per_task=4",
+    "rollout.batch_rows=16",
+    "rollout.max_tokens=300",
+    "rollout.episode_seconds=600",
+    "rollout.call_seconds=60",
+    "train.learning_rate=1e-3",
+    "replay.modes=[mix,repair,buffer]",
+    "replay.buffer_updates=1",
+    "replay.buffer_rows=4",
+)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "recollect", *words]
+
+
+def environment() -> dict[str, str]:
+    """Ray on loopback, without a token in the home folder and without the hub."""
+    quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, "OMP_NUM_THREADS": "1", "RECOLLECT_PLAIN": "1", **quiet}
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*words),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def start(folder: Path, workers: int, *flags: str) -> list[str]:
+    name = f"run.name=w{workers}"
+    return ["train", "demo", "--engine", "verl", "--gpus", str(workers), name, *FLAGS, *flags]
+
+
+def check(folder: Path, run_id: RunId) -> dict[str, Any]:
+    """What a finished run must show: uses are draws that were applied, each once."""
+    metrics = read_metrics(folder)
+    assert [step.step for step in metrics.steps] == list(range(1, STEPS + 1))
+    with open_reader(folder / "store.db") as store:
+        assert list(store.verify()) == []
+        uses, cursor = store.uses(run_id), store.cursor(run_id)
+        draws = {(d.step, d.slot): d for s in range(STEPS + 1) for d in store.draws(run_id, s)}
+        rows = {row.id: row for row in store.get([use.trajectory for use in uses])}
+        assert store.count(Query(run=run_id)) > 0
+    assert uses, "nothing was replayed"
+    assert len({(use.step, use.slot) for use in uses}) == len(uses)
+    versions = {step.step: step for step in metrics.steps}
+    for use in uses:
+        draw, row = draws[use.step, use.slot], rows[use.trajectory]
+        assert draw.trajectory == use.trajectory
+        assert row.step < use.step
+        assert draw.age >= 1
+    assert cursor is not None
+    assert cursor.step == STEPS
+    first = versions[1].metrics
+    assert first["policy/logprob_diff"] < 1e-4, "servers and workers disagree before any update"
+    return {"uses": uses, "draws": draws, "rows": rows, "metrics": metrics}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ten_steps_on_a_desk(workers: int, tmp_path: Path) -> None:
+    result = run(tmp_path, *start(tmp_path, workers))
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    found = check(tmp_path / "runs" / f"w{workers}", RunId(f"w{workers}"))
+    spread = [abs(use.ratio_max - use.ratio_mean) for use in found["uses"]]
+    assert max(spread) > 0, "ratios of stored rows do not move: nothing was learnt"
+
+
+def test_killed_and_resumed_without_loss_or_double_use(tmp_path: Path) -> None:
+    log = (tmp_path / "log").open("w")
+    folder = tmp_path / "runs" / "w1"
+    process = subprocess.Popen(
+        command(*start(tmp_path, 1)),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    ended = time.monotonic() + LIMIT
+    while time.monotonic() < ended and process.poll() is None:
+        if (folder / "checkpoints" / "step_000003").is_dir() and _steps(folder) >= 4:
+            break
+        time.sleep(0.5)
+    assert process.poll() is None, (tmp_path / "log").read_text()[-4000:]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    result = run(tmp_path, "resume", str(folder))
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    check(folder, RunId("w1"))
+
+
+def _steps(folder: Path) -> int:
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        return 0
+    return sum('"step' in line and bool(json.loads(line)) for line in path.read_text().splitlines())
