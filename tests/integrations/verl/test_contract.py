@@ -1,6 +1,6 @@
 """What we use of verl is there and has the shape we know. Quick; needs verl, but no cluster.
 
-    verl-env/bin/python -m pytest tests/integrations/verl/test_contract.py
+verl-env/bin/python -m pytest tests/integrations/verl/test_contract.py
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_every_setting_that_we_write_exists(device: str) -> None:
     assert made.actor_rollout_ref.actor.policy_loss.loss_mode == LOSS
     assert made.trainer.nnodes == 2
     assert made.ray_kwargs.ray_init.runtime_env.env_vars.RECOLLECT_RUN == "/runs/one"
-    with pytest.raises(ClusterLost, match="no setting trainer.nonsense"):
+    with pytest.raises(ClusterLost, match=r"no setting trainer\.nonsense"):
         compose((*settings, Assignment("trainer.nonsense", 1, "test")), {})
 
 

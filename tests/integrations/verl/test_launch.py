@@ -57,9 +57,7 @@ def test_what_every_process_is_told(run: RunFolder, monkeypatch: pytest.MonkeyPa
     assert Workplace(run.path).cluster() == CPU
 
 
-def test_how_the_driver_ended_is_said_here(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_the_driver_ended_is_said_here(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, Ending(signal=15))
     assert launching.launch(run, CPU) == 15
     pretend(monkeypatch, ending_of(TrainingDiverged(3, 3, "bad")))

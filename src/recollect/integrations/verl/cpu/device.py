@@ -59,7 +59,7 @@ def _device_module() -> ModuleType:
     return module
 
 
-@PlatformRegistry.register(platform="cpu")  # type: ignore[untyped-decorator]
+@PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):  # type: ignore[misc]  # verl is not there to be checked
     """One device for each process, and gloo between them."""
 
