@@ -115,7 +115,7 @@ class PoolSampler(ReplayBuffer):  # type: ignore[misc]  # verl is not there when
             }
             for row in filled
         ]
-        tq.kv_batch_put(keys=keys, partition_id=ROWS, fields=_fields(filled), tags=tags)
+        tq.kv_batch_put(keys=keys, partition_id=ROWS, fields=fields_of(filled), tags=tags)
         self._published = KVBatchMeta(partition_id=ROWS, keys=keys, tags=tags)
         return self._published
 
@@ -131,13 +131,7 @@ class PoolSampler(ReplayBuffer):  # type: ignore[misc]  # verl is not there when
         """Read what the workers computed for each response of a batch."""
         fields = ["log_probs", "response_mask"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=ROWS, select_fields=fields)
-        whole, lengths = data["log_probs"], data["response_mask"].offsets().diff().tolist()
-        values, ends = whole.values().float(), whole.offsets()[1:].tolist()
-        # The output at a place predicts the next token.
-        return [
-            values[end - length - 1 : end - 1].cpu().numpy().astype(np.float32)
-            for end, length in zip(ends, lengths, strict=True)
-        ]
+        return responses_of(data["log_probs"], data["response_mask"])
 
     def withdraw(self, batch: KVBatchMeta) -> None:
         """Take a batch out of the queue again: the pool has its rows."""
@@ -145,7 +139,19 @@ class PoolSampler(ReplayBuffer):  # type: ignore[misc]  # verl is not there when
         self._published = None
 
 
-def _fields(rows: Sequence[TrainingRow]) -> TensorDict:
+def responses_of(whole: torch.Tensor, mask: torch.Tensor) -> list[NDArray[np.float32]]:
+    """Cut the numbers of each response out of those of whole rows; both nested, `mask` the cut."""
+    values, ends = whole.values().float(), whole.offsets()[1:].tolist()
+    lengths = mask.offsets().diff().tolist()
+    # The output at a place predicts the next token.
+    return [
+        values[end - length - 1 : end - 1].cpu().numpy().astype(np.float32)
+        for end, length in zip(ends, lengths, strict=True)
+    ]
+
+
+def fields_of(rows: Sequence[TrainingRow]) -> TensorDict:
+    """Rows as verl's workers read them: nested tensors, one entry for each row."""
     inputs = [np.concatenate((row.prompt, row.response)) for row in rows]
     mask = _nested([row.mask for row in rows])
     found = {
