@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,9 @@ from recollect.integrations.verl.cluster import Cluster
 from recollect.integrations.verl.launch import compose
 from recollect.integrations.verl.mapping import LOSS, Assignment, verl_settings
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("verl", "ray", "transfer_queue")),
-    reason="VERL'S INTERFACES ARE NOT CHECKED HERE: verl is not installed. "
-    "pip install -e '.[verl]' in its own environment; pytest tests/integrations/verl",
-)
+from .verl_processes import needs_verl
+
+pytestmark = needs_verl
 
 
 def names(function: Any) -> list[str]:

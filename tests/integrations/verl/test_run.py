@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,9 @@ from recollect.store.records import Query
 from recollect.telemetry.reading import read_metrics
 from recollect.types import RunId
 
-HOW = "pip install -e '.[verl]' in its own environment; pytest tests/integrations/verl -m long"
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(
-        any(find_spec(name) is None for name in ("verl", "ray", "transfer_queue")),
-        reason=f"THE CLUSTER ENGINE IS NOT TESTED HERE: verl is not installed. {HOW}",
-    ),
-]
+from .verl_processes import needs_verl
+
+pytestmark = [needs_verl, pytest.mark.long, pytest.mark.timeout(3600)]
 LIMIT = 1500  # seconds for one run: verl itself waits for ever
 STEPS = 10
 FLAGS = (

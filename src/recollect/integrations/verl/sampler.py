@@ -139,7 +139,7 @@ class PoolSampler(ReplayBuffer):  # type: ignore[misc]  # verl is not there when
         self._published = None
 
 
-def responses_of(whole: torch.Tensor, mask: torch.Tensor) -> list[NDArray[np.float32]]:
+def responses_of(whole: Any, mask: Any) -> list[NDArray[np.float32]]:
     """Cut the numbers of each response out of those of whole rows; both nested, `mask` the cut."""
     values, ends = whole.values().float(), whole.offsets()[1:].tolist()
     lengths = mask.offsets().diff().tolist()

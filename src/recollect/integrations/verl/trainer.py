@@ -37,7 +37,12 @@ class RecollectTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl is not the
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self._rows: PoolSampler = self.replay_buffer
+        self.open(config, self.replay_buffer)
+
+    def open(self, config: Any, rows: PoolSampler) -> None:
+        """Take the sampler that verl has made."""
+        self.config = config
+        self._rows = rows
         self._uids = itertools.count()
         self._awake: int | None = None  # the version of the weights that servers sample from
 
