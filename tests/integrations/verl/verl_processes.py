@@ -18,8 +18,8 @@ TESTS = Path(__file__).parents[2]
 LIMIT = 3000  # seconds: verl itself waits for ever
 needs_verl = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("verl", "ray", "transfer_queue")),
-    reason="TRAINING UNDER VERL IS NOT TESTED HERE: verl is not installed. In an environment of its "
-    "own: pip install -e '.[verl]', then pytest tests/integrations/verl -m 'long or not long'",
+    reason="TRAINING UNDER VERL IS NOT TESTED HERE: verl is not installed. In an environment of "
+    "its own: pip install -e '.[verl]', then pytest tests/integrations/verl -m 'long or not long'",
 )
 
 

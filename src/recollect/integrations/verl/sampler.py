@@ -84,7 +84,7 @@ class PoolSampler(ReplayBuffer):  # type: ignore[misc]  # verl is not there when
         if done:
             keys = [f"{uid}_0_0" for uid in done]
             data = tq.kv_batch_get(keys=keys, partition_id=PLAYED, select_fields=["extra_fields"])
-            extra = data["extra_fields"].tolist()
+            extra = data.pop("extra_fields").tolist()
             found |= {
                 uid: Played(**fields[ANSWER]) for uid, fields in zip(done, extra, strict=True)
             }

@@ -19,13 +19,14 @@ from recollect.errors import ClusterLost
 from recollect.integrations.verl.agent_loop import ORDER
 from recollect.integrations.verl.asking import Order, Played
 from recollect.integrations.verl.learner import Applied
+from recollect.integrations.verl.loss import run_config
 from recollect.integrations.verl.sampler import PLAYED, PoolSampler
 from recollect.integrations.verl.training_row import TrainingRow
 from recollect.integrations.verl.worker import RatedWorker
 
 _SHARDS = "model_world_size_*"  # the weights in a checkpoint, one file for each worker
 _PING_SECONDS = 60.0
-_LEAST_PATIENCE = 600.0
+_LEAST_PATIENCE = 600.0  # seconds without any attempt ending before players count as lost
 
 
 class RecollectTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl is not there to be checked
@@ -84,12 +85,8 @@ class RecollectTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl is not the
         tags = [{"is_prompt": True, "status": "pending", "global_steps": 0} for _ in uids]
         tq.kv_batch_put(keys=uids, partition_id=PLAYED, tags=tags)
         self.agent_loop_manager.generate_sequences(batch)
-        return self._rows.gather(uids, self.patience, self._check_players, progress)
-
-    @property
-    def patience(self) -> float:
-        """Seconds without any attempt ending after which the players count as lost."""
-        return _LEAST_PATIENCE
+        patience = max(_LEAST_PATIENCE, 2 * run_config().rollout.episode_seconds)
+        return self._rows.gather(uids, patience, self._check_players, progress)
 
     def _wake(self, version: int) -> None:
         if self._awake != version:
