@@ -93,6 +93,7 @@ CARRIED = frozenset(
         "train.minibatches",
         "train.pack_tokens",
         "train.shared_prompts",
+        "train.parallel",
         "train.max_bad_steps",
     }
 )
