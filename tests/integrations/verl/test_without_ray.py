@@ -65,7 +65,8 @@ def check(folder: Path, said: dict[str, Any]) -> None:
     assert all(count == 1 for name, count in trained.items() if name not in used)
     steps = read_metrics(folder).steps
     assert [step.step for step in steps] == list(range(1, STEPS + 1))
-    assert steps[0].metrics["policy/logprob_diff"] < 1e-5
+    gaps = [step.metrics.get("policy/logprob_diff") for step in steps]
+    assert max(gap for gap in gaps if gap is not None) < 1e-4, "servers and workers disagree"
     assert said["metrics"][0]["actor/on_policy/ratio_std"] < 1e-5
     assert max(told["actor/off_policy/ratio_std"] for told in said["metrics"]) > 1e-4
     assert all(move > 0 for move in said["moves"][1:]), "rollout weights change with every version"
