@@ -31,10 +31,10 @@ SHORT = (f"run.steps={STEPS}", "environment.tasks=4", "eval.every=0", "checkpoin
 DESK = (
     f"model.name={TINY}",
     "environment.name=desk:airline",
-    "environment.options.size=4",
-    "environment.levels=[0]",
-    "rollout.max_tokens=300",
-    "rollout.max_turn_tokens=48",
+    "environment.options.size=12",
+    "environment.levels=[1,2]",
+    "rollout.max_tokens=480",
+    "rollout.max_turn_tokens=40",
     "train.pack_tokens=1200",
     "train.learning_rate=1e-3",
 )
