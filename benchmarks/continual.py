@@ -1,15 +1,14 @@
 """What does each method keep? Three domains in a row, every method, several seeds.
 
-    python benchmarks/continual.py                          everything (hours on two cores)
+    python benchmarks/continual.py                          everything: an hour on one quiet core
     python benchmarks/continual.py --arms sequential,replay  some arms; writes no results
     python benchmarks/continual.py --seeds 1 --quick        a look: a few steps
 
-Arms beginning with sft+ protect supervised training in the same way, at a rate at which it forgets;
-sequential and sft are what
-they are measured against, and sequential also trains the joint and single references. The runs lie
-in --out and are gone on with, not repeated, if they are there. Prints the mean matrix of every arm
-and all measures with intervals over seeds; writes benchmarks/results/continual.json and, into
---out, report.html with its pictures.
+Arms beginning with sft+ protect supervised training in the same way, at a rate at which it forgets.
+sequential and sft are what they are measured against, and sequential also trains the joint and
+single references. The runs lie in --out and are gone on with, not repeated, if they are there.
+Prints the mean matrix of every arm and all measures with intervals over seeds; writes
+benchmarks/results/continual.json and, into --out, report.html with its pictures.
 """
 
 from __future__ import annotations
