@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from recollect.algo.rows import Rows
+from recollect.algo.surrogate import TokenDiagnostics
 
 # The machine may be busy: examples are bounded in number, not in time.
 bounded = settings(deadline=None, max_examples=25, derandomize=True)
@@ -69,3 +70,22 @@ def tokens(*numbers: float, grad: bool = False) -> Tensor:
 
 def flags(*bits: int) -> Tensor:
     return torch.tensor(bits, dtype=torch.bool)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What became of the counted tokens: shares that each bound decided, and their mean weight."""
+
+    high: float
+    low: float
+    dual: float
+    cut: float
+    weight: float
+
+
+def shares(found: TokenDiagnostics) -> Shares:
+    """Count over the mask; all 0 where nothing counts."""
+    counted = max(int(found.mask.sum()), 1)
+    parts = (found.clipped_high, found.clipped_low, found.clipped_dual, found.weights)
+    high, low, dual, weight = (float(part.sum()) / counted for part in parts)
+    return Shares(high, low, dual, found.clip_fraction.item(), weight)

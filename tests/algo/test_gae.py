@@ -6,10 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recollect.algo.gae import discounted_returns, gae
+from recollect.algo.gae import gae
 from recollect.algo.rows import Rows, row_sums
 
 from .batches import Batch, batches, bounded, flags, tokens
+
+
+def returns_of(rewards: Tensor, rows: Rows, mask: Tensor, gamma: float) -> Tensor:
+    """Rewards to go, discounted: what lam = 1 gives with a critic that says 0."""
+    return gae(rewards, torch.zeros_like(rewards), rows, mask, gamma=gamma, lam=1.0).returns
 
 
 def slow_gae(
@@ -57,7 +62,7 @@ def test_environment_tokens_bridge_and_do_not_count() -> None:
 def test_a_reward_on_an_environment_token_goes_to_the_action_before_it() -> None:
     mask, rows = flags(0, 1, 0, 1, 0), Rows.from_lengths([5])
     rewards = tokens(100.0, 0.0, 2.0, 0.0, 8.0)
-    returns = discounted_returns(rewards, rows, mask, gamma=0.5)
+    returns = returns_of(rewards, rows, mask, 0.5)
     # The 100 came before the first action: nobody's merit. 2 + .5 * 8 and 8 remain.
     torch.testing.assert_close(returns, tokens(0.0, 6.0, 0.0, 8.0, 0.0))
 
@@ -65,7 +70,7 @@ def test_a_reward_on_an_environment_token_goes_to_the_action_before_it() -> None
 def test_nothing_leaks_from_row_to_row() -> None:
     rows, mask = Rows.from_lengths([2, 3]), flags(1, 1, 0, 1, 1)
     rewards = tokens(0.0, 1.0, 50.0, 0.0, 3.0)
-    returns = discounted_returns(rewards, rows, mask, gamma=1.0)
+    returns = returns_of(rewards, rows, mask, 1.0)
     torch.testing.assert_close(returns, tokens(1.0, 1.0, 0.0, 3.0, 3.0))
 
 
@@ -119,7 +124,14 @@ def test_wrong_arguments() -> None:
             bootstrap=tokens(0.0, 0.0),
         )
     with pytest.raises(ValueError, match=r"rows\[3\]"):
-        discounted_returns(tokens(0.0, 0.0), Rows.from_lengths([3]), everything, gamma=1.0)
+        gae(
+            tokens(0.0, 0.0),
+            tokens(0.0, 0.0),
+            Rows.from_lengths([3]),
+            everything,
+            gamma=1.0,
+            lam=1.0,
+        )
 
 
 def test_gradient() -> None:
@@ -133,7 +145,6 @@ def test_gradient() -> None:
         return torch.cat([found.advantages, found.returns])
 
     assert torch.autograd.gradcheck(both, (rewards, values, bootstrap))
-    assert torch.autograd.gradcheck(lambda r: discounted_returns(r, rows, mask, gamma=0.9), rewards)
 
 
 def test_credit_fades_with_gamma_lam_per_sampled_token() -> None:
@@ -178,16 +189,14 @@ def test_equals_the_recursion(batch: Batch, gamma: float, lam: float, random: Ra
 def test_with_lam_one_the_returns_do_not_depend_on_the_critic(batch: Batch) -> None:
     rewards = batch.advantages
     found = gae(rewards, batch.behaviour, batch.rows, batch.mask, gamma=0.9, lam=1.0)
-    torch.testing.assert_close(
-        found.returns, discounted_returns(rewards, batch.rows, batch.mask, gamma=0.9)
-    )
+    torch.testing.assert_close(found.returns, returns_of(rewards, batch.rows, batch.mask, 0.9))
 
 
 @bounded
 @given(batches)
 def test_undiscounted_the_first_token_sees_the_whole_reward(batch: Batch) -> None:
     everything = torch.ones_like(batch.mask)
-    returns = discounted_returns(batch.advantages, batch.rows, everything, gamma=1.0)
+    returns = returns_of(batch.advantages, batch.rows, everything, 1.0)
     totals = row_sums(batch.advantages, batch.rows)
     for row in range(batch.rows.count):
         inside = returns[batch.rows.index == row]
@@ -199,5 +208,5 @@ def test_a_long_row_is_exact() -> None:
     rewards = torch.zeros(5000, dtype=torch.float64)
     rewards[-1] = 1.0
     everything = torch.ones(5000, dtype=torch.bool)
-    returns = discounted_returns(rewards, Rows.from_lengths([5000]), everything, gamma=0.999)
+    returns = returns_of(rewards, Rows.from_lengths([5000]), everything, 0.999)
     torch.testing.assert_close(returns[0].item(), 0.999**4999)

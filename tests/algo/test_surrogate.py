@@ -8,7 +8,7 @@ from torch import Tensor
 
 from recollect.algo.surrogate import clipped_objective, constant_inside, diagnose, score
 
-from .batches import Batch, batches, bounded, flags, gradient, tokens
+from .batches import Batch, batches, bounded, flags, gradient, shares, tokens
 
 
 def chain(ratio: float, advantage: float, low: float, high: float, dual: float | None) -> float:
@@ -49,11 +49,11 @@ def test_flags_by_hand() -> None:
     assert found.clipped_low.tolist() == [False, False, False, False, True, False, False]
     assert found.clipped_dual.tolist() == [False, False, False, False, False, True, False]
     torch.testing.assert_close(found.weights, tokens(1.1, 0.0, 0.5, 2.0, 0.0, 0.0, 0.0))
-    assert found.clip_fraction.item() == pytest.approx(3 / 6)
-    assert found.high_fraction.item() == pytest.approx(1 / 6)
-    assert found.low_fraction.item() == pytest.approx(1 / 6)
-    assert found.dual_fraction.item() == pytest.approx(1 / 6)
-    assert found.mean_weight.item() == pytest.approx(3.6 / 6)
+    assert shares(found).cut == pytest.approx(3 / 6)
+    assert shares(found).high == pytest.approx(1 / 6)
+    assert shares(found).low == pytest.approx(1 / 6)
+    assert shares(found).dual == pytest.approx(1 / 6)
+    assert shares(found).weight == pytest.approx(3.6 / 6)
 
 
 def test_bounds_keep_the_precision_of_the_tensors() -> None:
@@ -102,10 +102,10 @@ def test_constants_are_constant_and_masked() -> None:
 
 def test_no_tokens_give_fractions_of_zero() -> None:
     found = diagnose(tokens(), flags())
-    assert found.clip_fraction.item() == 0.0
-    assert found.mean_weight.item() == 0.0
+    assert shares(found).cut == 0.0
+    assert shares(found).weight == 0.0
     masked = diagnose(tokens(5.0), flags(0), high=flags(1), low=flags(1), dual=flags(1))
-    assert masked.clip_fraction.item() == 0.0
+    assert shares(masked).cut == 0.0
     assert masked.weights.tolist() == [0.0]
 
 
@@ -118,4 +118,4 @@ def test_never_more_than_the_unclipped_objective(batch: Batch) -> None:
     )
     plain = torch.where(batch.mask, batch.advantages * drift.exp(), 0.0)
     assert (objective <= plain + 1e-9 * plain.abs()).all()
-    assert 0.0 <= found.clip_fraction.item() <= 1.0
+    assert 0.0 <= shares(found).cut <= 1.0

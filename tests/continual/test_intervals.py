@@ -8,7 +8,6 @@ from recollect.continual.intervals import (
     build_matrix,
     cell_interval,
     measure_interval,
-    paired_difference,
 )
 from recollect.continual.transfer import backward_transfer, forward_transfer
 
@@ -40,7 +39,7 @@ def test_pairing_takes_the_difficulty_of_tasks_out() -> None:
     """A task is as hard at both stages: the loss of exactly one task in ten is seen clearly."""
     hard = [0.0] * 50 + [1.0] * 50
     after = [0.0] * 60 + [1.0] * 40
-    paired = paired_difference(after, hard, "a")
+    paired = cell_interval([a - b for a, b in zip(after, hard, strict=True)], "a")
     assert paired.low is not None
     assert paired.high is not None
     assert paired.high < 0

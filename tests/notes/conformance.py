@@ -35,7 +35,6 @@ class BankConformance:
         assert here != there
         assert ids(bank, "a seat", workspace="air") == [here]
         assert ids(bank, "a seat", workspace="nowhere") == []
-        assert bank.workspaces() == ["air", "sea"]
         assert [note.id for note in bank.notes("sea")] == [there]
 
     def test_what_is_known_is_not_added(self, bank: NoteBank) -> None:

@@ -103,7 +103,7 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_room_imports_nothing_heavy() -> None:
     code = (
-        "import sys, recollect.telemetry.plots, recollect.telemetry.opening, "
+        "import sys, recollect.telemetry.plots, recollect.telemetry.fanout, "
         "recollect.telemetry.progress\n"
         "heavy = {'torch', 'matplotlib', 'wandb', 'swanlab', 'tensorboard', 'trackio'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"

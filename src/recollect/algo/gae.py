@@ -1,4 +1,4 @@
-"""Credit per token over time: discounted returns and generalised advantage estimation.
+"""Credit per token over time: generalised advantage estimation.
 
 An episode of several turns interleaves tokens the policy sampled (inside the mask) with tokens the
 environment wrote (outside). Time passes on sampled tokens only: the successor of the last token of
@@ -71,19 +71,6 @@ def gae(
         torch.zeros_like(values).index_copy(0, steps.where, advantages),
         torch.zeros_like(values).index_copy(0, steps.where, advantages + now),
     )
-
-
-def discounted_returns(rewards: Tensor, rows: Rows, mask: Tensor, *, gamma: float) -> Tensor:
-    """Reward to go: G_t = r_t + gamma G_{t+1} over sampled tokens, [N], 0 outside the mask.
-
-    With rewards that hold a per-token penalty (such as `kl.kl_penalty`) this is the return of
-    REINFORCE++ before normalisation (Hu et al. 2025, arXiv:2501.03262).
-    """
-    check_tokens(mask, rewards=rewards)
-    check_range(0.0, 1.0, gamma=gamma)
-    steps = _steps(rewards, rows, mask)
-    returns = _discounted_sums(steps.rewards, steps.row, gamma)
-    return torch.zeros_like(rewards).index_copy(0, steps.where, returns)
 
 
 def _row_values(bootstrap: Tensor | None, rows: Rows, like: Tensor) -> Tensor:

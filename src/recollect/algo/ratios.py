@@ -9,7 +9,6 @@ only; in `log_ratios` the gradient passes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -58,24 +57,6 @@ def log_ratios(
         drift = spread(_over_rows(drift, rows, mask, level), rows)
     limited = torch.where(mask, drift.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO), 0.0)
     return limited + (current - fixed)
-
-
-def row_log_ratios(
-    logprobs: Tensor,
-    behaviour_logprobs: Tensor,
-    rows: Rows,
-    mask: Tensor,
-    *,
-    level: Literal["geometric", "sequence"],
-) -> Tensor:
-    """Log policy ratio of each row: [R], limited to +-MAX_LOG_RATIO, 0 for a fully masked row.
-
-    "geometric" is the mean of the token log-ratios (GSPO's s_i is its exponential), "sequence"
-    their sum. Unlike `log_ratios` this differentiates as it is written.
-    """
-    check_tokens(mask, logprobs=logprobs, behaviour_logprobs=behaviour_logprobs)
-    drift = torch.where(mask, logprobs, 0.0) - torch.where(mask, behaviour_logprobs.detach(), 0.0)
-    return _over_rows(drift, rows, mask, level).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def effective_sample_size(log_weights: Tensor, mask: Tensor) -> Tensor:
@@ -135,38 +116,6 @@ def row_ratio_quantiles(
     left, right = ratios[starts + below], ratios[starts + torch.minimum(below + 1, steps)]
     found = left + (right - left) * (ranks - below).to(ratios.dtype)
     return torch.where((counts > 0).unsqueeze(1), found, 0.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RatioSummary:
-    """Ratios of the tokens inside a mask, as scalars; all 0 when `count` is 0.
-
-    `ess` is the effective sample size as a fraction of `count`, in [0, 1].
-    """
-
-    count: Tensor
-    mean: Tensor
-    minimum: Tensor
-    p50: Tensor
-    p99: Tensor
-    maximum: Tensor
-    ess: Tensor
-
-
-def summarise_ratios(log_ratios: Tensor, mask: Tensor) -> RatioSummary:
-    """The figures to log for the ratios of `log_ratios[N]` inside the mask."""
-    quantiles = ratio_quantiles(log_ratios, mask, (0.0, 0.5, 0.99, 1.0))
-    count = mask.sum()
-    ratios = torch.where(mask, log_ratios.detach().exp(), 0.0)
-    return RatioSummary(
-        count=count,
-        mean=ratios.sum() / count.clamp(min=1),
-        minimum=quantiles[0],
-        p50=quantiles[1],
-        p99=quantiles[2],
-        maximum=quantiles[3],
-        ess=effective_sample_size(log_ratios, mask) / count.clamp(min=1),
-    )
 
 
 def _over_rows(drift: Tensor, rows: Rows, mask: Tensor, level: str) -> Tensor:

@@ -34,30 +34,8 @@ class TokenDiagnostics:
     @property
     def clip_fraction(self) -> Tensor:
         """Share of counted tokens that any bound decided: a scalar, 0 for none."""
-        return self._share(self.clipped_high | self.clipped_low | self.clipped_dual)
-
-    @property
-    def high_fraction(self) -> Tensor:
-        """Share of counted tokens at the upper bound."""
-        return self._share(self.clipped_high)
-
-    @property
-    def low_fraction(self) -> Tensor:
-        """Share of counted tokens at the lower bound."""
-        return self._share(self.clipped_low)
-
-    @property
-    def dual_fraction(self) -> Tensor:
-        """Share of counted tokens at the dual bound."""
-        return self._share(self.clipped_dual)
-
-    @property
-    def mean_weight(self) -> Tensor:
-        """Mean gradient weight over counted tokens: how much of a fresh token's pull they have."""
-        return self._share(self.weights)
-
-    def _share(self, what: Tensor) -> Tensor:
-        return what.to(self.weights.dtype).sum() / self.mask.sum().clamp(min=1)
+        cut = self.clipped_high | self.clipped_low | self.clipped_dual
+        return cut.to(self.weights.dtype).sum() / self.mask.sum().clamp(min=1)
 
 
 def constant_inside(advantages: Tensor, mask: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.cli.filters import Filters, MoreFilters, StatusChoice
@@ -46,10 +46,6 @@ class Selection:
     def count(self) -> int:
         """Count the rows."""
         return sum(self.reader.count(query) for query in self.queries)
-
-    def narrowed(self, change: Callable[[Query], Query]) -> Selection:
-        """Return the selection with every query changed."""
-        return Selection(self.reader, tuple(change(query) for query in self.queries))
 
     def _walk(self, query: Query) -> Iterator[Row]:
         after: int | None = None

@@ -124,7 +124,6 @@ class ArmGrid:
         self, source: Source, settings: Sequence[str], arm: Arm, tuning: Tuning, folder: Path
     ) -> None:
         self.arm = arm
-        self._seeds = tuning.seeds
         own = arm_config(source, settings, arm, tuning.seeds[0])
         self.axes = axes_of(arm.name, tuning.axes) or default_axes(own)
         names = [axis.key for axis in self.axes]

@@ -73,12 +73,6 @@ def measure_interval(
     return _percentiles(np.array(found)) if found else NOT_KNOWN
 
 
-def paired_difference(first: Sequence[float], second: Sequence[float], name: str) -> Interval:
-    """Interval of mean(first - second) over the same tasks."""
-    assert len(first) == len(second), "not paired"
-    return cell_interval([a - b for a, b in zip(first, second, strict=True)], name)
-
-
 def _matrix(
     domains: Sequence[str], scores: TaskScores, drawn: Mapping[tuple[str, str], float]
 ) -> ScoreMatrix:

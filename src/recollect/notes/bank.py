@@ -92,9 +92,6 @@ class NoteBank(NoteSearch, Protocol):
     def notes(self, workspace: str | None = None, status: NoteStatus | None = None) -> list[Note]:
         """List notes, oldest first, of one workspace and status or of any."""
 
-    def workspaces(self) -> list[str]:
-        """Name the workspaces that hold a note, in alphabetical order."""
-
     def status(self, note: NoteId) -> NoteStatus:
         """Tell whether a note may be used."""
 

@@ -107,12 +107,6 @@ class StoreBank:
                 if workspace in (None, note.workspace) and status in (None, self._status[note.id])
             ]
 
-    def workspaces(self) -> list[str]:
-        """Name the workspaces that hold a note, in alphabetical order."""
-        with self._lock:
-            self._refresh()
-            return sorted(self._all)
-
     def status(self, note: NoteId) -> NoteStatus:
         """Tell whether a note may be used."""
         with self._lock:
