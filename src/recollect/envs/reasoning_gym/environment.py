@@ -16,6 +16,7 @@ from recollect.envs.reasoning_gym.source import (
     dataset_names,
     package_version,
 )
+from recollect.envs.rotation import in_turn
 from recollect.envs.split import SPLITS, split_of
 from recollect.errors import BadEnvironment, UnknownTask
 from recollect.types import Task
@@ -67,15 +68,7 @@ class ReasoningGym:
         """Yield a split's questions; those of different datasets and levels take turns."""
         if split not in self.splits:
             raise UnknownTask(self.name, "split", split, self.splits)
-        lines = [self._line(source, split) for source in self._sources.values()]
-        while lines:
-            going = []
-            for line in lines:
-                task = next(line, None)
-                if task is not None:
-                    going.append(line)
-                    yield task
-            lines = going
+        yield from in_turn(self._line(source, split) for source in self._sources.values())
 
     def _line(self, source: Source, split: str) -> Iterator[Task]:
         seen: set[str] = set()

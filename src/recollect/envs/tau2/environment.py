@@ -7,6 +7,7 @@ from functools import partial
 
 from recollect.canonical import digest
 from recollect.envs.base import Limits, Proof
+from recollect.envs.rotation import in_turn
 from recollect.envs.tau2.criteria import (
     TRANSFER,
     gold_steps,
@@ -76,15 +77,7 @@ class Tau2:
         """Yield a split's tasks; those of different domains take turns."""
         if split not in self.splits:
             raise UnknownTask(self.name, "split", split, self.splits)
-        lines = [self._line(domain, split) for domain in self._domains.values()]
-        while lines:
-            going = []
-            for line in lines:
-                task = next(line, None)
-                if task is not None:
-                    going.append(line)
-                    yield task
-            lines = going
+        yield from in_turn(self._line(domain, split) for domain in self._domains.values())
 
     def _line(self, domain: Domain, split: str) -> Iterator[Task]:
         for id in domain.splits.get(split, ()):
