@@ -27,7 +27,8 @@ This page is written by `python scripts/write_cli_docs.py` from what `--help` pr
 - **Age.** The newest policy version of a row's run minus the version that sampled the row. Rows
   that no policy sampled (demos) have none.
 - **Exit codes.** 0 fine, 1 findings (damage found, bad lines left out), 2 an error: one sentence
-  and the next step on stderr, nothing changed. 130 interrupted, 141 nobody read the output.
+  and the next step on stderr, nothing changed. 3 training diverged, 130 or 143 interrupted, 141
+  nobody read the output.
 """
 
 

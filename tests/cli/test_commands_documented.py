@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
+from recollect.cli.main import app as whole_app
 from recollect.cli.pool.app import app
 
 from .conftest import Filled, invoke
@@ -17,6 +20,21 @@ COMMANDS = [
     for command in app.registered_commands
     if command.callback is not None
 ]
+# What serves until it is stopped, and what goes on with a run, has no answer to print.
+WITHOUT_JSON = ("resume", "notes serve", "serve policy")
+
+
+def every_command(group: typer.Typer, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Name all commands of a group, and of the groups in it."""
+    for command in group.registered_commands:
+        assert command.callback is not None
+        yield " ".join((*path, command.name or command.callback.__name__))
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        yield from every_command(inner.typer_instance, (*path, str(inner.name)))
+
+
+EVERY = list(every_command(whole_app))
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
@@ -29,6 +47,15 @@ def help_of(command: str) -> str:
 def examples_of(command: str) -> list[str]:
     _, _, tail = help_of(command).partition("Examples:\n")
     return [line.strip() for line in tail.split("\n\n")[0].splitlines()]
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_all_commands_are_alike(command: str) -> None:
+    """Examples of its own (tests/docs/test_pages.py runs them), exit codes once, --json."""
+    text = invoke(*command.split(), "--help").stdout
+    assert f"Examples:\n    recollect {command}" in text
+    assert " ".join(text.split()).count("Exit codes: 0 ") == 1
+    assert ("--json" in text) == (command not in WITHOUT_JSON)
 
 
 def test_all_promised_commands_are_there() -> None:

@@ -58,7 +58,9 @@ def test_methods_beside_each_other(runs: Path, tmp_path: Path) -> None:
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "ewc" in page
     assert (tmp_path / "report" / "forgetting.png").is_file()
-    found = json.loads(invoke("continual-report", *folders, "--json").stdout)
+    also = tmp_path / "also"
+    found = json.loads(invoke("continual-report", *folders, "--out", also, "--json").stdout)
+    assert (also / "report.html").is_file()
     assert set(found["methods"]) == {"sequential", "ewc"}
     entry = found["methods"]["ewc"]["measures"]["forgetting"]
     assert entry["minus_sequential"]["mean"] is not None
@@ -70,6 +72,9 @@ def test_dry_run_and_bad_input(model: Path, tmp_path: Path) -> None:
     shown = invoke("continual", "domains", "--dry-run")
     assert shown.exit_code == 0
     assert "task_order" in shown.stdout
+    document = json.loads(invoke("continual", "domains", "--dry-run", "--json").stdout)
+    assert document["continual"]["task_order"] == ["airline", "retail", "telecom"]
+    assert invoke("continual", "domains", "--json").exit_code == 2
     flags = flags_of(model, tmp_path, "x", "continual.task_order=[north]")
     config = tmp_path / "mine.yaml"
     config.write_text("continual:\n  score: reward\n")

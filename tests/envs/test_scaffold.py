@@ -53,9 +53,12 @@ def test_names_must_be_names_of_new_modules(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(BadEnvironment, match="there is no folder"):
-        write_environment("mine", tmp_path / "none")
+def test_a_missing_folder_is_made_and_a_file_is_none(tmp_path):
+    module, test = write_environment("mine", tmp_path / "new" / "envs")
+    assert module.is_file()
+    assert test.parent == tmp_path / "new" / "envs"
+    with pytest.raises(BadEnvironment, match="is no folder"):
+        write_environment("mine", module)
 
 
 def test_class_names():

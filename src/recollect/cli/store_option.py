@@ -28,6 +28,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 EXITS = "Exit codes: 0 fine, 2 error."
 EXITS_WITH_FINDINGS = "Exit codes: 0 fine, 1 findings, 2 error."
+EXITS_OF_RUNS = "Exit codes: 0 finished, 2 error, 3 diverged, 130 or 143 interrupted."
 
 
 def store_path(given: str) -> Place:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.output import remark, say, write_json
-from recollect.cli.store_option import examples
+from recollect.cli.store_option import EXITS_OF_RUNS, examples
 
 if TYPE_CHECKING:
     from recollect.config.loading import LoadedConfig
@@ -26,8 +26,9 @@ TRAIN_EPILOG = examples(
     "recollect train demo --method het",
     "recollect train demo --dry-run",
     "recollect train my.yaml --engine verl --nodes 2 --gpus 8 --dry-run",
+    exits=EXITS_OF_RUNS,
 )
-RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1")
+RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1", exits=EXITS_OF_RUNS)
 
 ProgressOption = Annotated[
     bool, typer.Option("--progress/--no-progress", help="A live bar on a terminal, or plain lines.")
@@ -115,8 +116,7 @@ def train(
 
     The run keeps its configuration, store, metrics and checkpoints in one folder. Ctrl-C once
     finishes the step and saves; twice stops at once, and nothing committed is lost.
-    Under torchrun several processes share the work.
-    Exit codes: 0 finished, 2 error, 3 diverged, 130 or 143 interrupted.
+    Under torchrun several processes share the work. Figures are in RUN/metrics.jsonl.
     """
     from recollect.config.loading import load_config
 

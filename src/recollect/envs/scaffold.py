@@ -73,12 +73,12 @@ def class_name(name: str) -> str:
 
 
 def write_environment(name: str, folder: Path) -> tuple[Path, Path]:
-    """Write NAME.py and test_NAME.py into a folder; refuse if either is already there."""
+    """Write NAME.py and test_NAME.py into a folder, made if need be; refuse to replace either."""
     if not _NAME.match(name) or keyword.iskeyword(name) or name in sys.stdlib_module_names:
         hint = "Small letters, digits and _, not a word of Python's own: my_task"
         raise BadEnvironment(name[:60], "is not a name for a new Python file", hint)
-    if not folder.is_dir():
-        raise BadEnvironment(name, f"there is no folder {folder}")
+    if folder.exists() and not folder.is_dir():
+        raise BadEnvironment(name, f"{folder} is no folder")
     files = {
         folder / f"{name}.py": _ENVIRONMENT,
         folder / f"test_{name}.py": _TEST,
@@ -86,6 +86,7 @@ def write_environment(name: str, folder: Path) -> tuple[Path, Path]:
     for path in files:
         if path.exists():
             raise WouldOverwrite(path)
+    folder.mkdir(parents=True, exist_ok=True)
     for path, template in files.items():
         # "x" refuses to replace a file that appeared in the meantime.
         with path.open("x", encoding="utf-8") as file:

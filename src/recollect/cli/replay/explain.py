@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from recollect.ledger import Draw, Use
 
 EPILOG = examples(
-    "recollect replay explain runs/demo-1 20", "recollect replay explain run 20 --json"
+    "recollect replay explain runs/demo-1 20", "recollect replay explain runs/demo-1 20 --json"
 )
 
 _LEFT = ("row", "task")
