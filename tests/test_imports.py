@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import recollect
+
 HEAVY = ("torch", "transformers", "peft", "accelerate", "pyarrow")
 LIMIT = 0.150  # seconds of this process, so that a busy machine does not matter
 
@@ -46,6 +48,19 @@ def loaded(names: tuple[str, ...], *commands: str) -> str:
     result = python(code, *commands)
     assert result.returncode == 0, result.stderr
     return result.stderr.rpartition("LOADED")[2].strip()
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    """And needs nothing heavy: docs/python.md promises it."""
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    names = [name for name in recollect.__all__ if name != "__version__"]
+    assert sorted(names) == sorted(recollect._HOMES)
+    assert [name for name in names if f"`{name}`" not in page] == []
+    code = (
+        "import sys, recollect; [getattr(recollect, name) for name in recollect.__all__]; "
+        f"print(*(n for n in {HEAVY!r} if n in sys.modules))"
+    )
+    assert python(code).stdout.strip() == ""
 
 
 def test_the_package_imports_nothing_heavy() -> None:
