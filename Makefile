@@ -8,7 +8,7 @@ EXTRAS := train,parquet,plot,postgres,reasoning,smol,zstd,dev
 # The work here is many small tensors: more threads than one only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check faults bench gain tiny clean help
+.PHONY: demo picture test check faults bench gain tiny dist clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)   ## replay against its twin on the service desks, offline, about five minutes
 	$(BIN)/recollect compare demo --seeds 3 --target 0.5 --jobs 2
+
+picture: demo    ## the READMEs' picture and its figures, from what make demo trains
+	$(BIN)/python scripts/draw_demo.py
 
 tiny: $(STAMP)   ## rebuild the built-in model from its seed (half an hour)
 	$(BIN)/python scripts/make_tiny.py
@@ -39,6 +42,7 @@ faults: $(STAMP) ## the long part of the fault suite (thousands of kills, minute
 
 bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/promises.py
 	$(BIN)/python benchmarks/learn.py
 	$(BIN)/python benchmarks/draw.py
 
@@ -46,6 +50,9 @@ gain: $(STAMP)   ## what replay buys: its benchmarks, hours on two cores
 	$(BIN)/python benchmarks/replay_gain.py
 	$(BIN)/python benchmarks/replay_settings.py
 	$(BIN)/python benchmarks/ageing.py
+
+dist:            ## build wheel and sdist, install each into a fresh environment and use it
+	$(PYTHON) scripts/check_dist.py
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
