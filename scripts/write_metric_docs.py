@@ -26,7 +26,7 @@ killed and resumed, with the same seed.
 
 `metrics.jsonl` in the run's folder has one line per step and one per evaluation:
 
-```json
+```jsonl
 {"kind": "step", "step": 12, "steps": 60, "time": 1700000000.0, "metrics": {"train/loss": 0.0123}}
 {"kind": "evaluation", "step": 20, "split": "test", "time": 1700000100.0, \
 "seconds": 12.3, "metrics": {"eval/success": 0.456}, "scores": [{"domain": "airline", "level": 1, \

@@ -13,18 +13,22 @@ _INTRODUCTION = """\
 
 Defaults are in the code. A YAML file holds only what differs from them, and flags go on top:
 
-    recollect train demo                                  # a preset, by name
-    recollect train mine.yaml train.learning_rate=3e-4    # your file, one value changed
-    recollect train mine.yaml --dry-run                   # every value, and where it came from
+```sh
+recollect train demo                                  # a preset, by name
+recollect train mine.yaml train.learning_rate=3e-4    # your file, one value changed
+recollect train mine.yaml --dry-run                   # every value, and where it came from
+```
 
 A file is a mapping of sections. `preset: demo` as its first line makes it start from a preset
 (a list of presets is possible; the last one wins):
 
-    preset: demo
-    run:
-      steps: 100
-    train:
-      learning_rate: 3e-4
+```yaml
+preset: demo
+run:
+  steps: 100
+train:
+  learning_rate: 3e-4
+```
 
 Layers, the last one winning: defaults, presets, the file, flags. Sections merge setting by
 setting; a list, or `environment.options`, is replaced as a whole.
