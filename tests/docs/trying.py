@@ -119,7 +119,10 @@ class Trial:
         if words[0] == "serve" or words[:2] == ["notes", "serve"]:
             self._serve(["tiny" if word == "smol" else word for word in words])
             return
-        if any("tau2" in word for word in words) and find_spec("tau2") is None:
+        needed = {"tau2" for word in words if "tau2" in word} | {
+            "verl" for w in words if w == "--engine"
+        }
+        if any(find_spec(package) is None for package in needed):
             if words[0] in ("train", "continual"):
                 run(*words, "--dry-run")
             return
