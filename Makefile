@@ -37,8 +37,9 @@ check: $(STAMP)  ## style, types and the order of the rooms
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-faults: $(STAMP) ## the long part of the fault suite (thousands of kills, minutes)
+faults: $(STAMP) ## the whole fault suite and all other long tests (thousands of kills, half an hour)
 	$(BIN)/python -m pytest tests/faults -m "long or not long" -s --timeout 3600
+	$(BIN)/python -m pytest tests --ignore tests/faults -m long --timeout 3600
 
 bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/store.py

@@ -136,10 +136,16 @@ def test_what_the_tutorials_own_test_leaves_out(place: Callable[[str], Path]) ->
         trial.command(command)
 
 
+# Nearly the same commands stand on pages of their own, and each trains several runs.
+LONG = ("compare", "continual")
+GROUPS = [
+    pytest.param(group, marks=pytest.mark.long if group in LONG else ())
+    for group in sorted({name.partition(" ")[0] for name in examples()} - {"pool"})
+]
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "group", sorted({name.partition(" ")[0] for name in examples()} - {"pool"})
-)
+@pytest.mark.parametrize("group", GROUPS)
 def test_the_examples_of_help_run(group: str, place: Callable[[str], Path]) -> None:
     """Those of `pool` have a test of their own, tests/cli/test_commands_documented.py."""
     lines = [
