@@ -59,13 +59,14 @@ ELSEWHERE = {
 }
 # Put behind a command of ours, by its first words, so that it is done in a second or two.
 SHORTER: dict[str, tuple[str, ...]] = {
-    "train": QUICK,
+    "train": (*QUICK, "eval.every=0"),
     "compare": (*QUICK, "--seeds", "1"),
     "continual": (*QUICK, "run.steps=1", "eval.tasks=1"),
     "eval": ("--tasks", "2"),
     "plan": (*QUICK, "--steps", "1"),
     "notes ablate": ("--tasks", "2"),
     "env check": ("--tasks", "2"),
+    "env ls": ("--floor-tasks", "1"),
 }
 _ADDRESS = "postgres://trainer@db/pools?schema=team_a"
 _FINDINGS = ("doctor", "plan")  # these may find something, which is exit code 1
@@ -95,6 +96,7 @@ class Trial:
         """Try one command."""
         if line in NOT_RUN or line in ELSEWHERE:
             return
+        line = line.partition(" | xargs")[0].partition(" | jq")[0]
         line = line.removeprefix("torchrun --nproc_per_node=2 -m ").replace(
             "python -m recollect.scripts", "recollect.scripts"
         )
@@ -113,7 +115,7 @@ class Trial:
         elif words[0] == "recollect" and not re.search(r"[<>|$*]", line):
             self._ours(words[1:])
         else:
-            _shell(line.partition(" | xargs")[0].partition(" | jq")[0], self._folder)
+            _shell(line, self._folder)
 
     def _ours(self, words: list[str]) -> None:
         if words[0] == "serve" or words[:2] == ["notes", "serve"]:
