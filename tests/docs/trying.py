@@ -52,9 +52,7 @@ ELSEWHERE = {
         "tests/docs/test_pages.py::test_a_page_does_what_it_says"
     ),
     # Two processes; here the same command is tried in one.
-    "torchrun --nproc_per_node=2": (
-        "tests/engines/test_launch.py::test_one_and_two_processes_train_on_the_same_rows"
-    ),
+    "torchrun": ("tests/engines/test_launch.py::test_one_and_two_processes_train_on_the_same_rows"),
     "tau2": "tests/envs/tau2/test_environment.py",
 }
 # Put behind a command of ours, by its first words, so that it is done in a second or two.
@@ -97,9 +95,7 @@ class Trial:
         if line in NOT_RUN or line in ELSEWHERE:
             return
         line = line.partition(" | xargs")[0].partition(" | jq")[0]
-        line = line.removeprefix("torchrun --nproc_per_node=2 -m ").replace(
-            "python -m recollect.scripts", "recollect.scripts"
-        )
+        line = re.sub(r"^(torchrun --nproc_per_node=\d+|python) -m ", "", line)
         if _ADDRESS in line:
             line = line.replace(_ADDRESS, self._postgres(anew="pool copy" in line))
         if self.urls:
@@ -124,7 +120,8 @@ class Trial:
         needed = {"tau2" for word in words if "tau2" in word} | {
             "verl" for w in words if w == "--engine"
         }
-        if any(find_spec(package) is None for package in needed):
+        cut = any(word.startswith("train.parallel=") for word in words)  # needs several processes
+        if cut or any(find_spec(package) is None for package in needed):
             if words[0] in ("train", "continual"):
                 run(*words, "--dry-run")
             return
