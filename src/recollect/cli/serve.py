@@ -60,7 +60,7 @@ def policy(
     the task by metadata={"task": ID} in the first request. Ctrl-C ends.
     """
     require_training()
-    from contextlib import ExitStack
+    from contextlib import ExitStack, suppress
 
     from recollect.serving.http import PolicyServer
     from recollect.serving.opening import open_service
@@ -77,4 +77,6 @@ def policy(
         say(server.url)
         remark(f"{service.origin.name}, version {service.origin.policy_version}; Ctrl-C ends.")
         remark(f"Scored conversations go to {where}, run {service.origin.run}.")
-        server.serve_forever()
+        # Ctrl-C is how it ends, as `notes serve` does: nothing was interrupted.
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
