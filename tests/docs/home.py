@@ -48,7 +48,7 @@ def furnish(folder: Path) -> None:
     runs = folder / "runs"
     run("notes", "add", "Look it up first.", "--when", "cancel a booking", "--store", "runs/demo-1")
     run("notes", "add", "Say the fee.", "--when", "move a flight", "--store", "runs/demo-1")
-    for name in ("demo", "a", "demo-2"):
+    for name in ("demo", "a", "my-1", "demo-2"):
         shutil.copytree(runs / "demo-1", runs / name)
     # As if it had been killed in its last step.
     saved = runs / "demo-2" / "checkpoints"
