@@ -3,16 +3,19 @@
 As in `recollect.proof.killing`: a forked child does operations and tells through a pipe what it
 begins and what was acknowledged. Either the child is killed, or the server is, and the child is
 stopped until what the server has kept is looked at; then it goes on, and must neither lose nor
-repeat anything.
+repeat anything. Through a second pipe it tells when it sends a COMMIT and when the answer is there:
+some kills are aimed between the two, where nobody can know what has become of it.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from postgres_server import PostgresServer
@@ -31,6 +34,9 @@ from recollect.proof.life import Operation, Truth
 from recollect.store.address import PostgresAddress
 from recollect.store.base import StoreReader
 from recollect.store.postgres import PostgresReader, PostgresStore
+from recollect.store.postgres.database import PostgresDatabase
+
+_SENT, _ANSWERED = b"c", b"a"
 
 
 @dataclass
@@ -40,6 +46,7 @@ class Tally:
     clients: int = 0
     servers: int = 0
     at_work: int = 0
+    at_commit: int = 0
     rows_checked: int = 0
     in_flight_kept: int = 0
 
@@ -47,8 +54,9 @@ class Tally:
         """One line for the log."""
         return (
             f"PostgreSQL: {self.clients} clients and {self.servers} servers killed (-9), "
-            f"{self.at_work} of them at work; {self.rows_checked} acknowledged rows read back "
-            f"equal, 0 lost, 0 twice; {self.in_flight_kept} operations in flight found whole"
+            f"{self.at_work} of them at work, {self.at_commit} between a COMMIT and its answer; "
+            f"{self.rows_checked} acknowledged rows read back equal, 0 lost, 0 twice; "
+            f"{self.in_flight_kept} operations in flight found whole"
         )
 
 
@@ -56,15 +64,22 @@ class Child:
     """A forked process that does operations from a position on."""
 
     def __init__(self, address: PostgresAddress, life: Sequence[Operation], position: int) -> None:
+        self.died_committing = False
         self._position = position
         self._listen, tell = os.pipe()
+        self._follow, mark = os.pipe()
         self._heard = b""
+        self._commits = b""
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._listen)
+            os.close(self._follow)
+            _mark_commits(mark)
             _live(address, life, position, tell)
         os.close(tell)
+        os.close(mark)
         os.set_blocking(self._listen, False)
+        os.set_blocking(self._follow, False)
 
     def hear(self) -> Told:
         """What it has said so far; raises what went wrong in it."""
@@ -87,12 +102,32 @@ class Child:
             time.sleep(0.001)
         raise AssertionError(f"the child does not come on: {told}")
 
+    def wait_for_commit(self, more: int) -> None:
+        """Let it come to the next COMMIT but so many that it sends."""
+        self.is_committing()
+        goal = self._commits.count(_SENT) + more
+        until = time.monotonic() + 120
+        while self._commits.count(_SENT) < goal:
+            assert time.monotonic() < until, "the child commits nothing"
+            select.select([self._follow], [], [], 1.0)
+            self.hear()
+            self.is_committing()
+
+    def is_committing(self) -> bool:
+        """Tell whether it has sent a COMMIT, the last time it said so, and had no answer."""
+        with suppress(BlockingIOError):
+            while data := os.read(self._follow, 65536):
+                self._commits += data
+        return self._commits.endswith(_SENT)
+
     def kill(self) -> Told:
         """Kill -9, and hear its last words."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         told = self.hear()
+        self.died_committing = self.is_committing()
         os.close(self._listen)
+        os.close(self._follow)
         return told
 
     def stop(self) -> Told:
@@ -104,6 +139,18 @@ class Child:
     def go_on(self) -> None:
         """Let it go on."""
         os.kill(self.pid, signal.SIGCONT)
+
+
+def _mark_commits(mark: int) -> None:
+    """Have every COMMIT of this process, which is a child, announced and its answer too."""
+    real = PostgresDatabase.commit
+
+    def commit(database: PostgresDatabase) -> None:
+        os.write(mark, _SENT)
+        real(database)
+        os.write(mark, _ANSWERED)
+
+    PostgresDatabase.commit = commit  # type: ignore[method-assign]
 
 
 def _live(address: PostgresAddress, life: Sequence[Operation], position: int, tell: int) -> None:
@@ -186,27 +233,43 @@ def _let_the_dead_finish(reader: StoreReader) -> None:
     database.rollback()
 
 
-def kill_client(witness: Witness, messages: int, seconds: float) -> None:
-    """Let a child go on with the operations, kill it, and look."""
+def kill_client(witness: Witness, messages: int, seconds: float, commits: int = 0) -> None:
+    """Let a child go on with the operations, kill it, and look.
+
+    It dies some seconds after so many messages, or after it has sent so many COMMITs.
+    """
     child = Child(witness.address, witness.life, witness.position)
-    child.wait_for(messages)
+    if commits:
+        child.wait_for_commit(commits)
+    else:
+        child.wait_for(messages)
     time.sleep(seconds)
     told = child.kill()
     witness.tally.clients += 1
+    witness.tally.at_commit += child.died_committing
     witness.look(told)
 
 
 def kill_server(
-    witness: Witness, server: PostgresServer, child: Child, messages: int, seconds: float
+    witness: Witness,
+    server: PostgresServer,
+    child: Child,
+    messages: int,
+    seconds: float,
+    commits: int = 0,
 ) -> None:
     """Kill the server under a child's hands, start it again, look, and let the child go on.
 
     The child stays where it is: it must come back by itself. Its position is what it has said.
     """
-    child.wait_for(messages)
+    if commits:
+        child.wait_for_commit(commits)
+    else:
+        child.wait_for(messages)
     time.sleep(seconds)
     server.kill()
     told = child.stop()
+    witness.tally.at_commit += child.is_committing()
     server.start()
     witness.tally.servers += 1
     witness.look(told)

@@ -17,6 +17,7 @@ from recollect.proof.life import make_life
 from reporting import chosen_seed, report
 
 QUICK, LONG = (16, 4), (150, 110)  # clients, servers
+_AIMED = 0.5  # share of kills between a COMMIT and its answer
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,10 @@ def kill_clients(server: PostgresServer, kills: int, seed: int, tally: Tally) ->
         witness = Witness(server.address(f"clients_{seed}_{lives}"), life, tally)
         while witness.steps_left > 8 and tally.clients < goal:
             messages = 0 if chance.random() < 0.1 else 1 + chance.randrange(9)
-            kill_client(witness, messages, chance.uniform(0, 0.01))
+            if chance.random() < _AIMED:
+                kill_client(witness, 0, chance.uniform(0, 0.002), 1 + chance.randrange(4))
+            else:
+                kill_client(witness, messages, chance.uniform(0, 0.01))
 
 
 def kill_servers(server: PostgresServer, kills: int, seed: int, tally: Tally) -> None:
@@ -51,7 +55,11 @@ def kill_servers(server: PostgresServer, kills: int, seed: int, tally: Tally) ->
         heard = 1
         while heard + 8 < 2 * length and tally.servers < goal:
             heard += 1 + chance.randrange(8)
-            kill_server(witness, server, child, heard, chance.uniform(0, 0.01))
+            if chance.random() < _AIMED:
+                commits = 1 + chance.randrange(3)
+                kill_server(witness, server, child, 0, chance.uniform(0, 0.002), commits)
+            else:
+                kill_server(witness, server, child, heard, chance.uniform(0, 0.01))
             heard = max(heard, len(child._heard) // MESSAGE.size)
         child.wait_for(1 + 2 * length)  # it comes to the end by itself
         told = child.kill()

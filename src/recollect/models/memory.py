@@ -81,7 +81,13 @@ def memory_lines(config: Config) -> list[str]:
     shown = [(what, f"{size / 2**30:,.1f} GiB") for what, size in parts if size]
     left = max(len(what) for what, _ in shown)
     right = max(len(size) for _, size in shown)
-    return ["memory, estimated", *(f"  {w.ljust(left)}  {s.rjust(right)}" for w, s in shown)]
+    lines = ["memory, estimated", *(f"  {w.ljust(left)}  {s.rjust(right)}" for w, s in shown)]
+    if config.train.parallel == "fsdp2":
+        lines.append(
+            "  in one process; n of them hold 1/n of gradients and moments each, and of the"
+        )
+        lines.append("  weights while they train (train.parallel = fsdp2)")
+    return lines
 
 
 def _generating(config: Config, shape: ModelShape, width: int) -> float:
