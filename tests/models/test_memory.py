@@ -74,6 +74,12 @@ def test_what_saves_memory_saves_it() -> None:
     assert less.training < full.training
 
 
+def test_what_cutting_saves_is_said() -> None:
+    whole, cut = memory_lines(_config()), memory_lines(_config("train.parallel=fsdp2"))
+    assert cut[: len(whole)] == whole
+    assert "1/n" in cut[-1]
+
+
 def test_models_of_other_shapes_are_not_guessed(tmp_path: Path) -> None:
     make_model("gpt2").save_pretrained(tmp_path)
     for name in (str(tmp_path), "some/body", str(tmp_path / "nowhere")):

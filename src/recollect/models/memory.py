@@ -84,9 +84,9 @@ def memory_lines(config: Config) -> list[str]:
     lines = ["memory, estimated", *(f"  {w.ljust(left)}  {s.rjust(right)}" for w, s in shown)]
     if config.train.parallel == "fsdp2":
         lines.append(
-            "  in one process; n of them hold 1/n of gradients and moments each, and of the"
+            "  in one process; with train.parallel = fsdp2, n of them hold 1/n of gradients"
         )
-        lines.append("  weights while they train (train.parallel = fsdp2)")
+        lines.append("  and moments each, and 1/n of the weights while they train")
     return lines
 
 
