@@ -84,9 +84,9 @@ def memory_lines(config: Config) -> list[str]:
     lines = ["memory, estimated", *(f"  {w.ljust(left)}  {s.rjust(right)}" for w, s in shown)]
     if config.train.parallel == "fsdp2":
         lines.append(
-            "  in one process; with train.parallel = fsdp2, n of them hold 1/n of gradients"
+            "  in one process; of n, each holds 1/n of gradients and moments, and 1/n of the"
         )
-        lines.append("  and moments each, and 1/n of the weights while they train")
+        lines.append("  weights while it trains (train.parallel = fsdp2)")
     return lines
 
 
