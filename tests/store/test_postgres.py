@@ -142,6 +142,31 @@ def test_a_server_that_went_away_in_the_greeting_is_waited_for(
     assert len(said) == 1
 
 
+def test_a_store_is_made_though_the_connection_is_lost_over_it(
+    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from recollect.store.postgres.database import PostgresDatabase
+
+    real, count = PostgresDatabase.define, [0]
+
+    def define(self: Any, statement: str) -> None:
+        count[0] += 1
+        if count[0] in (3, 40):
+            end_connections(address)
+        real(self, statement)
+
+    monkeypatch.setattr(PostgresDatabase, "define", define)
+    with open_store(address) as store:
+        write_steps(store, FAKE, 1)
+        assert list(store.verify()) == []
+    assert count[0] > 40
+    monkeypatch.undo()
+    with empty_address() as other, open_reader(address) as here, open_reader(other) as there:
+        tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = "
+        tables += "current_schema() ORDER BY 1"
+        assert here.sql(tables)[1] == there.sql(tables)[1]
+
+
 def test_an_address_opens_everywhere(address: PostgresAddress) -> None:
     text = f"{address.url}?schema={address.schema}"
     assert not store_exists(text)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from recollect.errors import NotAStore, StoreMissing
+import psycopg
+
+from recollect.errors import NotAStore, StoreMissing, StoreUnreachable
 from recollect.store.address import PostgresAddress
 from recollect.store.postgres import own
 from recollect.store.postgres.database import PostgresDatabase
+from recollect.store.postgres.failure import is_gone
+from recollect.store.postgres.patience import Patience
 from recollect.store.tables.migrations import migrate
 from recollect.store.tables.schema import APPLICATION_ID
 
@@ -26,17 +30,34 @@ def connect_reader(address: PostgresAddress, retry_seconds: float) -> PostgresDa
 
 
 def connect_writer(address: PostgresAddress, retry_seconds: float) -> PostgresDatabase:
-    """Open for writing, making the schema and its tables if they are not there."""
+    """Open for writing, making the schema and its tables if they are not there.
+
+    A connection that is lost meanwhile is made again: what was made is found, the rest is made.
+    """
     database = PostgresDatabase(address, retry_seconds)
+    patience = Patience(retry_seconds)
     try:
         with database.reading():
-            if is_blank(database):
-                _make_schema(database)
-            migrate(database)
+            while not _is_made(database):
+                if not patience.wait():
+                    raise StoreUnreachable(address, "the connection was lost again and again")
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _is_made(database: PostgresDatabase) -> bool:
+    """Make what is missing; False where the connection was lost over it."""
+    try:
+        if is_blank(database):
+            _make_schema(database)
+        migrate(database)
+    except psycopg.Error as error:
+        if not is_gone(error):
+            raise
+        return False
+    return True
 
 
 def store_exists(address: PostgresAddress) -> bool:
