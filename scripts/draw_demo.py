@@ -3,8 +3,8 @@
     python scripts/draw_demo.py                 reads compare/demo
     python scripts/draw_demo.py FOLDER          reads another folder of `recollect compare demo`
 
-Writes benchmarks/results/demo.json (the figures, the command, versions) and, from that file alone,
-docs/images/demo.svg.
+Writes benchmarks/results/demo.json (the curves, the command, versions, the preset) and, from that
+file alone, docs/images/demo.svg.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ def collect(folder: Path) -> dict[str, Any]:
     return {
         "name": "demo",
         "command": about["command"],
-        "commit": commit.stdout.strip(),
+        "drawn_at": commit.stdout.strip(),
         "seeds": about["seeds"],
         "versions": about["versions"],
         "preset": yaml.safe_load(preset_text("demo")),
-        "figures": {"verdict": about["verdict"], "target": about["target"], "curves": curves},
+        # Success over rollouts only: times would tell what else the machine was doing.
+        "figures": {"curves": curves},
     }
 
 
