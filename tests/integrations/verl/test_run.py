@@ -112,16 +112,16 @@ def test_ten_steps_on_a_desk(workers: int, tmp_path: Path) -> None:
 
 
 def test_killed_and_resumed_without_loss_or_double_use(tmp_path: Path) -> None:
-    log = (tmp_path / "log").open("w")
     folder = tmp_path / "runs" / "w1"
-    process = subprocess.Popen(
-        command(*start(tmp_path, 1)),
-        cwd=tmp_path,
-        env=environment(),
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            command(*start(tmp_path, 1)),
+            cwd=tmp_path,
+            env=environment(),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     wait_for_steps(process, folder, 4, tmp_path / "log")  # one more than the checkpoint's
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
