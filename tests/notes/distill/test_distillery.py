@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from recollect.canonical import Json
 from recollect.errors import InvalidRecord
 from recollect.note_ledger import Distillation
 from recollect.notes.distill.distillery import Distillery, Patience
@@ -165,5 +166,26 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     harvest = made.harvest(2)
     assert harvest.failed == ("no answer in time",)
     assert harvest.records[0].data["failed"] == "no answer in time"
+    writer.gate.set()
+    made.close()
+
+
+def test_an_answer_that_comes_too_late_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come between being recorded and being used; what is used is what was recorded."""
+    writer = Scripted("too late")
+    writer.gate.clear()
+    made = Distillery(writer, {}.get, 1, 1, Patience(1, 0.01))
+    made.submit(1, questions(writer))
+    ((job,),) = made._due.values()
+    monkeypatch.setattr(job.ready, "wait", lambda seconds: False)
+
+    def recorded(key: str, data: dict[str, Json]) -> Distillation:
+        job.answer = {"content": "too late", "tries": 1}  # as the writer's thread would
+        return Distillation(key, data)
+
+    monkeypatch.setattr("recollect.notes.distill.distillery.Distillation", recorded)
+    harvest = made.harvest(2)
+    assert harvest.failed == ("no answer in time",)
+    assert harvest.drafts == ()
     writer.gate.set()
     made.close()

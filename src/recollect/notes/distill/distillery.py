@@ -23,6 +23,7 @@ from recollect.notes.note import Draft
 _FIRST_PAUSE = 0.5  # seconds before the second try; doubled for each further one
 _LONGEST_PAUSE = 30.0
 _MARGIN = 5.0  # seconds of patience beyond what a job may take
+_LATE: Mapping[str, Json] = {"failed": "no answer in time", "tries": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,15 @@ class Distillery:
         drafts, records, failed, tries = [], [], [], 0
         for job in jobs:
             left = limit - (time.perf_counter() - started)
-            if not job.ready.wait(max(0.0, left)):
-                job.answer = {"failed": "no answer in time", "tries": 0}
+            # Looked at once: a writer that is late could change it under our hands, and what is
+            # used here would not be what was made durable.
+            in_time = job.ready.wait(max(0.0, left))
+            answer = job.answer if in_time else _LATE
             if not job.known:
-                records.append(Distillation(job.question.key, job.answer))
-            tries += _tries(job.answer)
+                records.append(Distillation(job.question.key, answer))
+            tries += _tries(answer)
             try:
-                drafts.append(_read(job.question, job.answer))
+                drafts.append(_read(job.question, answer))
             except (WritingFailed, InvalidRecord) as error:
                 failed.append(_reason(error))
         waited = time.perf_counter() - started
