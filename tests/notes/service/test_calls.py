@@ -192,6 +192,28 @@ def test_no_file_is_touched_without_a_folder_or_through_a_link(
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "status"), [("nothere", 404), ("folder", 400), ("strange", 400), ("empty", 400)]
+)
+def test_a_file_that_cannot_be_loaded_is_the_caller_s_mistake(
+    service: NoteService, bank: StoreBank, tmp_path: Path, path: str, status: int
+) -> None:
+    """Not the server's: a client tries again after a 5xx."""
+    (tmp_path / "files" / "folder.jsonl").mkdir()
+    (tmp_path / "files" / "strange.jsonl").write_text("no notes\n")
+    (tmp_path / "files" / "empty.jsonl").touch()
+    with pytest.raises(BadRequest) as refused:
+        do(service, "vector_store", action="load", path=path)
+    assert (refused.value.member, refused.value.status) == ("path", status)
+    assert len(bank.notes()) == 2
+
+
+def test_a_folder_is_not_written_over(service: NoteService, tmp_path: Path) -> None:
+    (tmp_path / "files" / "folder.jsonl").mkdir()
+    with pytest.raises(BadRequest, match="folder"):
+        do(service, "vector_store", action="dump", path="folder")
+
+
 def test_an_unknown_action_names_those_there_are(service: NoteService) -> None:
     with pytest.raises(BadRequest, match="list, copy, delete"):
         do(service, "vector_store", action="drop table")

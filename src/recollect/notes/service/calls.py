@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recollect.canonical import Json
-from recollect.errors import BadRequest, InvalidRecord, UnknownId
+from recollect.errors import BadFile, BadRequest, InvalidRecord, UnknownId
 from recollect.ledger import Note
 from recollect.note_ledger import NoteTrial
 from recollect.notes.credit import Credit
@@ -169,7 +169,13 @@ class NoteService:
         return {"size": write_notes(live, path, overwrite=True)}
 
     def _load(self, asked: Asked, workspace: str) -> Json:
-        found = read_notes(self._file(asked), self._rules.trust)
+        path = self._file(asked)
+        if not path.exists():
+            raise BadRequest("path", f"there is no file {path.name}", 404)
+        try:
+            found = read_notes(path, self._rules.trust)
+        except BadFile as error:
+            raise BadRequest("path", f"cannot be used ({error.what.rstrip('.')})") from error
         size = self._take([draft for _, draft in found.drafts], workspace)
         return {"size": size, "bad_lines": len(found.bad)}
 
@@ -193,6 +199,8 @@ class NoteService:
         path = self._rules.files / (name if name.endswith(".jsonl") else f"{name}.jsonl")
         if path.is_symlink():
             raise BadRequest("path", "leads elsewhere", 403)
+        if path.is_dir():
+            raise BadRequest("path", "is the name of a folder")
         return path
 
     # -- notes by id -----------------------------------------------------------------------------
