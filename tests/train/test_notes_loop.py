@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import NotesFromEvaluation
+from recollect.errors import BadFile, NotesFromEvaluation
 from recollect.notes.allocation import kept_tasks
+from recollect.notes.files import write_notes
 from recollect.notes.note import Draft
 from recollect.notes.store_bank import StoreBank
 from recollect.notes.strip import has_notes
@@ -27,6 +28,8 @@ from recollect.telemetry.reading import read_metrics
 from recollect.train.batch import Batch
 from recollect.train.folder import RunFolder
 from recollect.train.loop import train
+from recollect.train.note_parts import make_guide
+from recollect.train.noting import Notebook
 from recollect.train.session import open_session
 from recollect.types import NoteAction, NoteStatus, Origin, RunId
 
@@ -303,6 +306,41 @@ def test_notes_that_do_not_help_are_retired(model: Path, tmp_path: Path, bank: P
     lines = read_metrics(tmp_path / "run").steps
     assert sum(line.metrics["notes/retired"] for line in lines) == len(retired)
     assert lines[-1].metrics["notes/live"] < 2
+
+
+def test_what_a_person_takes_back_is_not_retired_again(
+    model: Path, tmp_path: Path, bank: Path
+) -> None:
+    """Its old credit would retire it at the next step, before it could show anything."""
+    flags = (*GUIDED, f"notes.start_from={bank}", "notes.retire_rows=4", "notes.retire_gain=1.0")
+    run_to_end(tmp_path / "first", make_config(model, *SHORT, *flags))
+    path = tmp_path / "first" / "store.db"
+    with open_store(path) as store:
+        notes = StoreBank(store)
+        back = [note.id for note in notes.notes(status=NoteStatus.RETIRED)]
+        assert back
+        notes.mark(back, NoteAction.REVIVE, "one more chance")
+    config = make_config(model, "run.steps=5", "eval.every=0", "checkpoint.every=0", *flags)
+    with open_store(path) as store:
+        guide = make_guide(config, StoreBank(store))
+        notebook = Notebook(config, store, RUN, StoreBank(store), guide)
+        assert notebook.retirements(5) == []
+        StoreBank(store).mark(back, NoteAction.RETIRE, "again", RUN, STEPS)
+        StoreBank(store).mark(back, NoteAction.REVIVE, "a step's own word", RUN, STEPS)
+        assert {mark.note for mark in notebook.retirements(5)} == set(back)
+
+
+def test_a_file_with_bad_notes_is_no_beginning(model: Path, tmp_path: Path, bank: Path) -> None:
+    file = tmp_path / "notes.jsonl"
+    with open_reader(bank) as reader:
+        write_notes(StoreBank(reader).notes(), file)
+    flags = (*GUIDED, "run.steps=1", f"notes.start_from={file}")
+    with open_run(tmp_path / "whole", make_config(model, *flags)) as session:
+        assert session.notes is not None
+        assert len(session.notes.live()) == 2
+    file.write_text(file.read_text() + '{"type":"note"}\n')
+    with pytest.raises(BadFile, match="line 4"):
+        open_run(tmp_path / "half", make_config(model, *flags))
 
 
 # -- evaluation ------------------------------------------------------------------------------------

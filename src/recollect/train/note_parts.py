@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recollect.config.schema.config import Config
-from recollect.errors import NotesFromEvaluation
+from recollect.errors import BadFile, NotesFromEvaluation
 from recollect.ledger import Note
 from recollect.models.loading import Policy
 from recollect.notes.bank import NoteSearch
@@ -164,7 +164,10 @@ def _writer(config: Config, policy: Policy | None) -> Writer:
 def _drafts_from(source: str) -> list[Draft]:
     path = place_of(source)
     if isinstance(path, Path) and path.suffix == ".jsonl":
-        return [draft for _, draft in read_notes(path).drafts]
+        read = read_notes(path)
+        if read.bad:  # nobody would notice that the run has only some of its notes
+            raise BadFile(path, f"{len(read.bad):,} of its notes cannot be used: {read.bad[0]}")
+        return [draft for _, draft in read.drafts]
     path = store_in(path) if isinstance(path, Path) and path.is_dir() else path
     with open_reader(path) as reader:
         return [draft_of(note) for note in StoreBank(reader).notes(status=NoteStatus.LIVE)]

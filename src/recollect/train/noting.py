@@ -117,9 +117,16 @@ class Notebook:
         return found
 
     def retirements(self, step: int) -> list[NoteMark]:
-        """Retire live notes that were tried often enough and do not help."""
-        live = {note.id for note in self.live()}
+        """Retire live notes that were tried often enough and do not help.
+
+        Those that a person has taken back stay: what they did before would retire them at once.
+        """
         useless = self._guide.useless(self._credit.credits())
+        if not useless:
+            return []
+        newest = {mark.note: mark for mark in self._store.note_marks()}
+        by_hand = {id_ for id_, mark in newest.items() if mark.run is None}
+        live = {note.id for note in self.live()} - by_hand
         marks = [
             NoteMark(note, NoteAction.RETIRE, reason, self._run, step)
             for note, reason in useless.items()
