@@ -99,3 +99,17 @@ def test_unknown_ids_and_missing_stores(path: Path) -> None:
     assert_refused(invoke("notes", "ls", "-s", path))
     add(path, "x")
     assert_refused(invoke("notes", "show", "zz", "-s", path), "notes ls")
+
+
+def test_a_shelf_needs_a_name_and_trust_is_a_share(path: Path, tmp_path: Path) -> None:
+    add(path, "x")
+    refused = invoke("notes", "add", "y", "-w", "", "-s", path)
+    assert refused.exit_code == 2
+    assert "note.workspace: is empty" in refused.stderr
+    file = tmp_path / "n.jsonl"
+    assert invoke("notes", "export", file, "-s", path).exit_code == 0
+    refused = invoke("notes", "import", file, "-w", "", "-s", path)
+    assert refused.exit_code == 2
+    assert "note.workspace: is empty" in refused.stderr
+    assert invoke("notes", "search", "x", "--min-trust", "7", "-s", path).exit_code == 2
+    assert len(ask_json("notes", "ls", "-s", path)) == 1

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from recollect.errors import AmbiguousId, UnknownId
+from recollect.errors import AmbiguousId, InvalidRecord, UnknownId
 from recollect.note_ledger import NoteTrial
 from recollect.notes.bank import NoteBank
 from recollect.notes.note import Draft
@@ -36,6 +36,9 @@ class BankConformance:
         assert ids(bank, "a seat", workspace="air") == [here]
         assert ids(bank, "a seat", workspace="nowhere") == []
         assert [note.id for note in bank.notes("sea")] == [there]
+        for nameless in ("", " "):
+            with pytest.raises(InvalidRecord, match="workspace"):
+                bank.add([SEAT], nameless)
 
     def test_what_is_known_is_not_added(self, bank: NoteBank) -> None:
         added = bank.add([SEAT, SEAT, CANCEL])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from recollect.errors import AmbiguousId, StoreReadOnly, UnknownId
+from recollect.errors import AmbiguousId, InvalidRecord, StoreReadOnly, UnknownId
 from recollect.ledger import Note
 from recollect.note_ledger import NoteMark, NoteTrial
 from recollect.notes.bank import Added, Found
@@ -138,7 +138,9 @@ class StoreBank:
         run: RunId | None = None,
         step: int | None = None,
     ) -> Added:
-        """Take new lessons up, in order, all in one transaction."""
+        """Take new lessons up, in order, all in one transaction; InvalidRecord without a shelf."""
+        if not workspace.strip():
+            raise InvalidRecord("note.workspace", "is empty: a shelf needs a name to be found by")
         with self._lock:
             self._refresh()
             new: dict[NoteId, Note] = {}

@@ -48,6 +48,7 @@ def ablate(
     from recollect.train.folder import RunFolder
     from recollect.train.note_parts import check_sources, make_bank, make_guide
     from recollect.train.parts import make_collector, make_evaluator
+    from recollect.types import NoteStatus
 
     flags = [f"eval.split={split}", f"eval.tasks={tasks}"]
     flags += [f"eval.rows={rows}", f"eval.temperature={temperature}"]
@@ -60,7 +61,8 @@ def ablate(
         bank = make_bank(config, reader)
         chosen = bank.resolve(note)
         evaluator = make_evaluator(config, world, collector)
-        check_sources(bank.notes(config.notes.workspace), (), [t.key for t in evaluator.tasks])
+        live = bank.notes(config.notes.workspace, NoteStatus.LIVE)
+        check_sources(live, (), [task.key for task in evaluator.tasks])
         whole, less = make_guide(config, bank), make_guide(config, bank, [chosen])
         given = [
             task for task in evaluator.tasks if chosen in [n.id for n in whole.for_task(task).notes]

@@ -21,7 +21,9 @@ def search(
     limit: Annotated[
         int, typer.Option("-n", "--limit", help="Notes to find.", min=1, metavar="N")
     ] = 5,
-    min_trust: Annotated[float, typer.Option(help="Pass over notes below this trust.")] = 0.0,
+    min_trust: Annotated[
+        float, typer.Option(help="Pass over notes below this trust.", min=0, max=1)
+    ] = 0.0,
     workspace: WorkspaceOption = "default",
     store: StoreOption = DEFAULT,
     as_json: JsonOption = False,

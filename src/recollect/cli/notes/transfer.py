@@ -83,7 +83,7 @@ def import_(
     read = read_notes(source, trust)
     shelves: dict[str, list[Draft]] = {}
     for shelf, draft in read.drafts:
-        shelves.setdefault(workspace or shelf, []).append(draft)
+        shelves.setdefault(shelf if workspace is None else workspace, []).append(draft)
     added = known = 0
     with open_store(store_path(store)) as writer:
         bank = StoreBank(writer)
