@@ -313,8 +313,8 @@ def test_what_a_person_takes_back_is_not_retired_again(
 ) -> None:
     """Its old credit would retire it at the next step, before it could show anything."""
     flags = (*GUIDED, f"notes.start_from={bank}", "notes.retire_rows=4", "notes.retire_gain=1.0")
-    run_to_end(tmp_path / "first", make_config(model, *SHORT, *flags))
-    path = tmp_path / "first" / "store.db"
+    run_to_end(tmp_path / "run", make_config(model, *SHORT, *flags))
+    path = tmp_path / "run" / "store.db"
     with open_store(path) as store:
         notes = StoreBank(store)
         back = [note.id for note in notes.notes(status=NoteStatus.RETIRED)]
