@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from postgres_server import PostgresServer
-from recollect.errors import StoreMissing, StoreUnreachable
+from recollect.errors import StoreMissing, StoreTooOld, StoreUnreachable
 from recollect.proof.killing import (
     BEGUN,
     DONE,
@@ -208,7 +208,7 @@ class Witness:
         self.tally.at_work += told.begun > told.done
         try:
             reader = PostgresReader(self.address)
-        except StoreMissing:
+        except (StoreMissing, StoreTooOld):  # it was being made; the next writer goes on with that
             assert not self._exists, "the whole store is gone"
             return
         self._exists = self._exists or told.opened
