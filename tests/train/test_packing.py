@@ -129,9 +129,13 @@ def test_no_rows_make_no_packs() -> None:
 
 
 def test_what_cannot_be_predicted_is_refused() -> None:
-    first = make_row([1, 2], [True, True], "eager")
+    """No such row can be made; a frame that somebody else wrote is not checked again."""
     with pytest.raises(InvalidRecord, match="eager"):
-        pack([first], 10)
+        make_row([1, 2], [True, True], "eager")
+    row = make_row([1, 2], [False, True], "eager")
+    object.__setattr__(row, "sampled", np.array([True, False]))
+    with pytest.raises(InvalidRecord, match="eager"):
+        pack([row], 10)
 
 
 @pytest.fixture(scope="module")

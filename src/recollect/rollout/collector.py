@@ -13,7 +13,7 @@ from recollect.models.chat import Chat
 from recollect.rollout.calls import GuardedCalls
 from recollect.rollout.episode import Limits, Request
 from recollect.rollout.round import Failure, Round, Rules
-from recollect.rollout.sampler import Sampler
+from recollect.rollout.sampler import RowSampler
 from recollect.store.records import Provenance
 from recollect.trajectory import Trajectory
 from recollect.types import Sampling
@@ -63,7 +63,7 @@ class Collector:
         self,
         environment: Environment,
         chat: Chat,
-        sampler: Sampler,
+        sampler: RowSampler,
         limits: Limits,
         *,
         call_seconds: float = 10.0,
@@ -83,8 +83,9 @@ class Collector:
         return Provenance(*self._rules.versions)
 
     def close(self) -> None:
-        """Let go of the helper thread."""
+        """Let go of the helper thread, and of what samples."""
         self._calls.close()
+        self._sampler.close()
 
     def collect(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -56,6 +56,29 @@ class Row:
         self.pending.append(token)
 
 
+class RowSampler(Protocol):
+    """Whoever moves rows: the model in this process, or an engine beside it."""
+
+    @property
+    def max_positions(self) -> int | None:
+        """How many tokens a row may have; None where nothing bounds them."""
+
+    def run(
+        self,
+        rows: Iterable[Row],
+        sampling: Sampling,
+        end_turns: Callable[[Sequence[Row]], None],
+    ) -> None:
+        """Run every row until its owner marks it done, under the policy as it is now.
+
+        Log-probs are those of softmax(logits / temperature), whatever cuts it; entropies are told
+        of all tokens or of none.
+        """
+
+    def close(self) -> None:
+        """Let go of whatever it holds."""
+
+
 class Sampler:
     """Generates for a Hugging Face causal language model, `batch_rows` rows at a time."""
 
@@ -95,6 +118,9 @@ class Sampler:
                     batch.dismiss()
         finally:
             self._model.train(was_training)
+
+    def close(self) -> None:
+        """Nothing is held: the model is somebody else's."""
 
     def _has_ended(self, row: Row) -> bool:
         return row.turn[-1] in self._stops or len(row.turn) >= row.turn_limit

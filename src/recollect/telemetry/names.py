@@ -1,7 +1,7 @@
 """Every metric name, once, with its unit, its good direction and what it measures.
 
-A name reads `<room>/<metric>[/<domain>][/<level>]`. Nothing else may be logged: `check_names`
-refuses the rest, and docs/metrics.md is written from this table.
+A name reads `<room>/<metric>[/<domain>][/<level>]`. Nothing else should be logged: `Fanout` warns
+of the rest, `check_names` refuses it in tests, and docs/metrics.md is written from this table.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ METRICS: tuple[Metric, ...] = (
         "reward/dead_groups",
         "share",
         "down",
-        "Share of groups with no signal: all rewards equal, so every advantage is 0.",
+        "Share of groups with no signal as they trained: all rewards equal, so every advantage is "
+        "0. Always 0 with a critic, which needs no other rows to compare with.",
     ),
     Metric("reward/mean/<domain>", "", "up", "Mean reward of the fresh rows of one domain."),
     Metric("reward/success/<domain>", "share", "up", "Success among one domain's fresh rows."),
@@ -101,8 +102,18 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("critic/value", "", None, "Mean value of the states before fresh tokens."),
     Metric("critic/return", "", None, "Mean return of fresh tokens, which the critic learns."),
-    Metric("critic/td_error", "", "down", "Mean size of the critic's one-token errors."),
-    Metric("critic/advantage", "", None, "Mean size of fresh advantages before whitening."),
+    Metric(
+        "critic/td_error",
+        "",
+        "down",
+        "Mean size of the critic's one-token errors over fresh rows, whatever their lengths.",
+    ),
+    Metric(
+        "critic/advantage",
+        "",
+        None,
+        "Mean size of advantages before whitening over fresh rows, whatever their lengths.",
+    ),
     Metric(
         "policy/kl",
         "nats/token",
@@ -130,6 +141,21 @@ METRICS: tuple[Metric, ...] = (
     Metric("rollout/turns", "turns", None, "Mean assistant turns of a rollout."),
     Metric("rollout/length", "tokens", None, "Mean sampled tokens of a rollout."),
     Metric("rollout/truncated", "share", "down", "Share of rollouts cut by a limit."),
+    Metric(
+        "rollout/mismatch_mean",
+        "",
+        None,
+        "Mean ratio of the trainer's to vLLM's probability of the same fresh token, before the "
+        "step's first update; 1 where they agree. Only with rollout.engine vllm or vllm-server.",
+    ),
+    Metric("rollout/mismatch_p99", "", "down", "99 % quantile of these ratios."),
+    Metric("rollout/mismatch_max", "", "down", "Largest of these ratios."),
+    Metric(
+        "rollout/mismatch_capped",
+        "share",
+        "down",
+        "Share of fresh tokens whose ratio was above rollout.mismatch_cap.",
+    ),
     Metric("replay/pool_rows", "rows", None, "Stored rows when the step began: BUF in the bar."),
     Metric("replay/pool_bytes", "bytes", None, "Their size as pool.max_bytes counts it."),
     Metric("replay/eligible", "rows", None, "Rows that could be drawn beyond those that were."),
@@ -286,7 +312,8 @@ METRICS: tuple[Metric, ...] = (
     _seconds("update", "Forward, backward and optimiser."),
     _seconds("record", "Storing what the step used and decided."),
     _seconds("step", "The whole step, evaluation and checkpoint not included."),
-    Metric("perf/rows_per_s", "rows/s", "up", "Rollouts trained per second of step.", True),
+    _seconds("processor", "Processor time of the step, all threads of this process together."),
+    Metric("perf/rows_per_s", "rows/s", "up", "Rollouts generated per second of step.", True),
     Metric("perf/tokens_per_s", "tokens/s", "up", "Sampled tokens per second of step.", True),
     Metric(
         "perf/peak_memory",

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from recollect.algo import kl
+from recollect.algo.ratios import truncated_ratios
 from recollect.algo.rows import Rows
 from recollect.config.schema.config import Config
 from recollect.models.attention import packed
@@ -22,6 +23,7 @@ from recollect.train.batch import Batch, ScoredRow
 from recollect.train.critic import CriticLearner
 from recollect.train.given import Given
 from recollect.train.guards import Guard
+from recollect.train.mismatch import cap_of, compare
 from recollect.train.objective import (
     aggregated,
     kl_losses,
@@ -87,6 +89,7 @@ class Learner:
         self._ranks = ranks
         self._shards = shards
         self._temperature = config.rollout.temperature
+        self._cap = cap_of(config.rollout)
         self._parameters = policy.trainable()
         self._optimizer = make_optimizer(self._parameters, config.train)
         # A term of the loss over the weights themselves, once per optimiser step; None = none.
@@ -122,12 +125,13 @@ class Learner:
         parts = update_parts(batch, self._config)
         self._bare = look_at(batch.training, self._config.notes, self.logprobs)
         again = recomputed(batch, self._config.correction, self.logprobs)
-        self._old_logprobs = {**again, **self._bare.old}
+        agreed = compare(batch.rows, self._config.rollout, self.logprobs)
+        self._old_logprobs = {**again, **self._bare.old, **agreed.old}
         with _seeded(self._config.run.seed, step, self.policy.device):
             for done, rows in enumerate(parts, start=1):
                 self._step(rows, step, figures)
                 progress(done, len(parts))
-        return figures.report(rate, len(self._bare.distilled))
+        return figures.report(rate, len(self._bare.distilled), agreed.mismatch)
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[NDArray[np.float32]]:
         """Log-probs of each row's sampled tokens under the policy as it is now."""
@@ -305,12 +309,16 @@ class Learner:
         stored, stripped = given.stored[each.rows], given.stripped[each.rows]
         fresh = ~(stored | stripped)
         token_losses, diagnostics = policy_losses(algo, logprobs, recorded, advantages, fresh, rows)
+        behaviour = given.behaviour.logprobs(each)
+        if self._cap is not None:
+            weights = truncated_ratios(recorded, behaviour, fresh, cap=self._cap)
+            token_losses = token_losses * weights
         if given.any_stripped:
             masks = stripped, given.distilled[each.rows]
             bare, what = stripped_losses(self._config, logprobs, recorded, advantages, masks, rows)
             token_losses = token_losses + bare
             part = float(aggregated(self._config, bare.detach(), rows, denominator))
-            figures.stripped.add(logprobs - given.behaviour.logprobs(each), part, what)
+            figures.stripped.add(logprobs - behaviour, part, what)
         if given.any_stored:
             off, what = replayed_losses(
                 self._config.correction, logprobs, recorded, advantages, stored, rows
@@ -318,8 +326,7 @@ class Learner:
             off = off * given.weights[each.rows]
             token_losses = token_losses + off
             part = float(aggregated(self._config, off.detach(), rows, denominator))
-            drift = logprobs - given.behaviour.logprobs(each)
-            figures.replayed.add(each.rows, drift, token_losses, part, what)
+            figures.replayed.add(each.rows, logprobs - behaviour, token_losses, part, what)
         # Both are estimates over what the policy samples now, from the prompt as it stands: tokens
         # that are stored, or were sampled with notes that are gone, have no part in them.
         if self._reference is not None and algo.kl_in == "loss":
@@ -329,7 +336,7 @@ class Learner:
             bonus = torch.where(fresh, entropies(distributions), 0.0)
             token_losses = token_losses - algo.entropy_coef * bonus
         loss = aggregated(self._config, token_losses, rows, denominator)
-        figures.add(loss, logprobs, recorded, diagnostics)
+        figures.add(loss, logprobs, behaviour, diagnostics)
         if self._critic is None:
             return loss
         losses = value_losses(

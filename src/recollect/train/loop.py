@@ -42,7 +42,7 @@ from recollect.train.report import UpdateReport
 from recollect.train.scoring import as_stored, score
 from recollect.train.session import Session, checkpoint_state
 from recollect.train.views import Views, views_of
-from recollect.types import Sampling, group_id
+from recollect.types import Sampling, StopReason, group_id
 
 _MOST_REASONS = 5  # of failed episodes that are said; the store has them all
 
@@ -89,6 +89,7 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 _record(s, step, collected, batch, report, left_out)
             metrics = {
                 **step_metrics(plan.tasks, collected, batch, report, watch.seconds, s.totals),
+                "time/processor": watch.processor,
                 **critic_metrics(batch, report),
                 **replay_metrics(s.replayer, drawn, batch, report, s.totals),
                 **note_metrics(s.notes, collected.trajectories, batch, report),
@@ -257,6 +258,11 @@ def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
         share = f"{len(found.failures)} of {s.evaluator.size}"
         why = _reason(found.failures[0])
         s.sink.emit(events.Warned(f"{share} evaluation episodes failed and count as lost: {why}"))
+    # A slow machine would look like a bad policy.
+    if late := sum(row.stop is StopReason.TIME_LIMIT for row in found.trajectories):
+        limit = f"after {s.config.rollout.episode_seconds:g} s, the model's own time included"
+        text = f"{late} of {s.evaluator.size} evaluation episodes were cut off {limit}"
+        s.sink.emit(events.Warned(f"{text}: raise rollout.episode_seconds"))
     seconds = clock() - started
     done = events.EvaluationFinished(
         step, found.scores, s.evaluator.split, seconds, guided=found.guided
@@ -324,7 +330,13 @@ class _Stopwatch:
         self._session = s
         self._step = step
         self._clock = clock
+        self._began = time.process_time()
         self.seconds: dict[str, float] = {}
+
+    @property
+    def processor(self) -> float:
+        """Processor seconds since the step began: what a busy machine's clock does not tell."""
+        return time.process_time() - self._began
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:

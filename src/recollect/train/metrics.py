@@ -36,6 +36,7 @@ def step_metrics(
         **_rewards(rows, batch),
         **_domains(tasks, rows),
         **_rollout(collected, totals),
+        **_mismatch(report),
         **_update(report),
         **_policy(rows, report),
         **_speed(rows, seconds),
@@ -92,6 +93,18 @@ def _rollout(collected: Collected, totals: Totals) -> dict[str, float]:
         "rollout/turns": collected.turns / count,
         "rollout/length": sampled / count,
         "rollout/truncated": sum(t.stop in _CUT for t in rows) / count,
+    }
+
+
+def _mismatch(report: UpdateReport) -> dict[str, float]:
+    found = report.mismatch
+    if found is None:
+        return {}
+    return {
+        "rollout/mismatch_mean": found.ratios.mean,
+        "rollout/mismatch_p99": found.ratios.p99,
+        "rollout/mismatch_max": found.ratios.max,
+        **({} if found.capped is None else {"rollout/mismatch_capped": found.capped}),
     }
 
 

@@ -9,13 +9,14 @@ from recollect.envs.base import Environment
 from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
 from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
-from recollect.rollout.sampler import Sampler
+from recollect.rollout.sampler import RowSampler, Sampler
 from recollect.train.checkpoint import Checkpoint
 from recollect.train.crediting import Crediting
 from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.engine import Parts
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
+from recollect.train.generating import make_sampler
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
 from recollect.train.ranks import ALONE, Ranks
@@ -45,7 +46,9 @@ class InProcess:
         # Last of all: what is made of a policy is made of whole weights.
         shards = ranks.shard(policy) if config.train.parallel == "fsdp2" else None
         learner = Learner(policy, config, guard, reference, critic, ranks, shards)
-        collector = ranks.share(make_collector(config, environment, policy), learner.parameters)
+        sampler = make_sampler(config, policy, folder, ranks.size)
+        own = make_collector(config, environment, policy, sampler)
+        collector = ranks.share(own, learner.parameters)
         crediting = None if critic is None else Crediting(config, learner)
         return Parts(learner, collector, crediting, policy)
 
@@ -67,10 +70,15 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
         gradient_checkpointing=config.model.gradient_checkpointing,
         adapter=checkpoint.folder if checkpoint is not None and adapters else None,
         seed=config.run.seed,
-        revision=None if whole else config.model.revision,
+        revision=config.model.revision,  # of a folder there is none, and nobody looks
     )
     _align(policy)
     return policy
+
+
+def load_as_is(config: Config, name: str) -> Policy:
+    """Load a model of a run that does not train here: its base, a checkpoint, a merged one."""
+    return _unchanged(config, name, config.model.revision)
 
 
 def make_reference(
@@ -87,7 +95,7 @@ def make_reference(
     if named is not None:
         if place_of(named) == policy.base and hasattr(policy.model, "disable_adapter"):
             return Reference(policy)
-        return Reference(policy, _frozen(config, named))
+        return Reference(policy, _unchanged(config, named, _revision_of(config, named)))
     moved = checkpoint is not None and not config.model.lora.rank
     began_adapted = has_adapter(config.model.name)
     return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
@@ -97,31 +105,43 @@ def critic_from(config: Config, policy: Policy) -> CriticLearner | None:
     """Make the critic of a run, as it is before the first update; None where there is none."""
     if config.algo.advantage != "gae" or config.critic.kind == "head":
         return make_critic(config, policy, None)
+    name = config.critic.model or config.model.name
     start = load_policy(
-        config.critic.model or config.model.name,
+        name,
         dtype=config.model.dtype,
         device=config.model.device,
         gradient_checkpointing=config.model.gradient_checkpointing,
         seed=config.run.seed,
+        revision=_revision_of(config, name),
     )
+    start.merge()  # a policy may begin with an adapter; a critic has none
+    start.model.requires_grad_(True)
     _align(start)
     return make_critic(config, policy, start)
 
 
-def _frozen(config: Config, name: str) -> Policy:
-    """Load another model, as it is, to compare the policy with."""
-    policy = load_policy(name, dtype=config.model.dtype, device=config.model.device)
+def _unchanged(config: Config, name: str, revision: str | None) -> Policy:
+    policy = load_policy(
+        name, dtype=config.model.dtype, device=config.model.device, revision=revision
+    )
     _align(policy)
     return policy
 
 
-def make_collector(config: Config, environment: Environment, policy: Policy) -> Collector:
-    """Make the collector that a configuration describes."""
+def _revision_of(config: Config, name: str) -> str | None:
+    """Name the commit of a model: the policy's, if it is the same one; of others the newest."""
+    return config.model.revision if place_of(name) == place_of(config.model.name) else None
+
+
+def make_collector(
+    config: Config, environment: Environment, policy: Policy, sampler: RowSampler | None = None
+) -> Collector:
+    """Make the collector that a configuration describes; without a sampler the policy samples."""
     rollout = config.rollout
     return Collector(
         environment,
         policy.chat,
-        Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows),
+        sampler or Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows),
         Limits(rollout.max_tokens, rollout.max_turn_tokens, rollout.max_turns),
         call_seconds=rollout.call_seconds,
         episode_seconds=rollout.episode_seconds,

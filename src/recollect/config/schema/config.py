@@ -16,6 +16,7 @@ from recollect.config.schema.distill import DistillSettings
 from recollect.config.schema.draw import DrawSettings
 from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.evaluation import EvalSettings
+from recollect.config.schema.generator_rules import check_generator
 from recollect.config.schema.model import ModelSettings
 from recollect.config.schema.notes import NotesSettings
 from recollect.config.schema.parallel_rules import check_parallel
@@ -139,6 +140,11 @@ class Config(Section):
     @model_validator(mode="after")
     def _cut_weights_can_do_what_they_are_asked(self) -> Config:
         check_parallel(self)
+        return self
+
+    @model_validator(mode="after")
+    def _the_generator_can_do_what_it_is_asked(self) -> Config:
+        check_generator(self)
         return self
 
     @model_validator(mode="after")

@@ -42,14 +42,16 @@ class DrawSettings(Section):
         default=0.0,
         ge=0,
         description="Added to every priority before the power, so that rows whose priority is 0 "
-        "are drawn now and then and get a new one.",
+        "are drawn now and then and get a new one. Rows whose advantage is 0 have nothing to train "
+        "with and stay out of the buffer all the same, but for gae, which finds it out anew.",
     )
     beta: float = Field(
         default=0.0,
         ge=0,
         le=1,
         description="How much of an unequal draw is corrected by the priority weight "
-        "(N p)^-beta, relative to the largest of the draw: 0 = nothing, 1 = all of it.",
+        "(N p)^-beta, relative to the largest of the draw (buffer; rows of mix and repair have "
+        "weight 1): 0 = nothing, 1 = all of it.",
     )
     beta_growth: float = Field(
         default=0.0,

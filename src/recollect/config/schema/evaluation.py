@@ -20,7 +20,8 @@ class EvalSettings(Section):
         default=60,
         ge=1,
         le=MOST,
-        description="Tasks to evaluate on, the first of the split: the same ones every time.",
+        description="Tasks to evaluate on: the first of each domain and level of the split, as "
+        "many of one as of another where there are enough, and the same ones every time.",
     )
     split: str = Field(
         default="dev",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from recollect.config.schema.section import MOST, Section, conflict
@@ -47,7 +49,7 @@ class RolloutSettings(Section):
         ge=1,
         le=MOST,
         description="Longest trajectory, in tokens, with everything in it: prompt, answers and "
-        "tool results.",
+        "tool results. Only notes come on top, as far as the model has positions.",
     )
     max_turn_tokens: int = Field(
         default=96,
@@ -68,6 +70,31 @@ class RolloutSettings(Section):
         description="Rows that are generated at the same time. More is faster and takes more "
         "memory; results do not depend on it but for rounding.",
     )
+    engine: Literal["hf", "vllm", "vllm-server"] = Field(
+        default="hf",
+        description="What samples. hf = the model that trains, in this process; vllm = vLLM beside "
+        "it in this process (extra vllm); vllm-server = a vLLM server at rollout.url. Both get "
+        "the weights before every round of sampling.",
+    )
+    url: str | None = Field(
+        default=None,
+        description="Address of the vLLM server, such as http://127.0.0.1:8000. The weights go "
+        "through the run's folder, which the server must see under the same path.",
+    )
+    vllm_memory: float = Field(
+        default=0.3,
+        gt=0,
+        lt=1,
+        description="Share of the device's memory that vLLM in this process takes for weights and "
+        "cache (vllm); the rest is left to training.",
+    )
+    mismatch_cap: float | None = Field(
+        default=2.0,
+        ge=1,
+        description="Log-probs of vLLM differ from the trainer's by rounding and more. A fresh "
+        "token's loss is weighted by the ratio of trainer to sampler, at most by this. none = the "
+        "ratio is measured and nothing is corrected. Without effect with hf.",
+    )
     call_seconds: float = Field(
         default=10.0,
         gt=0,
@@ -77,7 +104,8 @@ class RolloutSettings(Section):
     episode_seconds: float = Field(
         default=120.0,
         gt=0,
-        description="Longest time for one episode, in seconds; then it is cut off.",
+        description="Longest time for one episode, in seconds, the model's own included; then it "
+        "is cut off. A large model on a CPU needs more.",
     )
     max_failed_share: float = Field(
         default=0.5,

@@ -92,6 +92,6 @@ class TrainSettings(Section):
         default=3,
         ge=1,
         le=MOST,
-        description="Stop the run after this many steps in a row with a loss or gradient that is "
-        "not finite. Such steps change no weights.",
+        description="Stop the run after this many updates in a row with a loss or gradient that is "
+        "not finite. Such updates change no weights.",
     )
