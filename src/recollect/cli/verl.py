@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from recollect.cli.output import say, write_json
+from recollect.cli.output import remark, say, write_json
 
 if TYPE_CHECKING:
     from recollect.config.loading import LoadedConfig
     from recollect.integrations.verl.cluster import Cluster
+    from recollect.integrations.verl.workplace import Screen
     from recollect.train.folder import RunFolder
 
 
@@ -36,7 +37,7 @@ def show_verl(loaded: LoadedConfig, cluster: Cluster, as_json: bool) -> None:
         say(f"  {each.key.ljust(left)}  {shown[each.key].ljust(middle)}  {each.source}")
 
 
-def train_with_verl(loaded: LoadedConfig, cluster: Cluster) -> None:
+def train_with_verl(loaded: LoadedConfig, cluster: Cluster, screen: Screen) -> None:
     """Make a run and train it under verl; everything that can be refused is refused before."""
     from recollect.cli.train import new_folder
     from recollect.integrations.verl.launch import require_verl
@@ -45,20 +46,24 @@ def train_with_verl(loaded: LoadedConfig, cluster: Cluster) -> None:
 
     verl_settings(loaded.config, cluster, Path(loaded.config.run.folder))
     require_verl()
-    _go(create_run(new_folder(loaded), loaded.config), cluster)
+    _go(create_run(new_folder(loaded), loaded.config), cluster, screen)
 
 
-def resume_with_verl(folder: RunFolder, cluster: Cluster) -> None:
+def resume_with_verl(folder: RunFolder, cluster: Cluster, screen: Screen) -> None:
     """Go on with a run under verl, on the machines it was started on."""
     from recollect.integrations.verl.launch import require_verl
 
     require_verl()
-    _go(folder, cluster)
+    _go(folder, cluster, screen)
 
 
-def _go(folder: RunFolder, cluster: Cluster) -> None:
+def _go(folder: RunFolder, cluster: Cluster, screen: Screen) -> None:
     from recollect.integrations.verl.launch import launch
+    from recollect.integrations.verl.workplace import Workplace
 
-    stopped = launch(folder, cluster)
+    where = f"the Ray cluster {cluster.address}" if cluster.address else "a Ray of its own"
+    say(f"starting verl on {where}, {cluster.nodes} x {cluster.gpus} workers; this takes a minute")
+    remark(f"What verl and Ray print goes to {Workplace(folder.path).log}")
+    stopped = launch(folder, cluster, screen)
     if stopped is not None:
         raise typer.Exit(128 + stopped)

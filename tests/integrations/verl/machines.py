@@ -92,7 +92,7 @@ class LocalMachines:
             "global_batch_size": len(rows),
         }
         self._optimizer.zero_grad(set_to_none=True)
-        total = 0.0
+        total, begun = 0.0, len(self.metrics)
         for worker in range(self.workers):
             for micro in _pairs(filled[worker :: self.workers]):
                 loss, told = self._micro(micro, SimpleNamespace(global_batch_info=info))
@@ -109,7 +109,11 @@ class LocalMachines:
                 group["lr"] = rate
             self._optimizer.step()
         self.losses.append(total)
-        return Applied(total, norm)
+        names = self.metrics[-1] if filled else {}
+        said = {
+            name: float(np.mean([told[name] for told in self.metrics[begun:]])) for name in names
+        }
+        return Applied(total, norm, said)
 
     def save(self, folder: Path) -> None:
         self.policy.save(folder)

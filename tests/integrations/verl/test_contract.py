@@ -20,7 +20,8 @@ from recollect.integrations.verl.mapping import LOSS, Assignment, verl_settings
 
 from .verl_processes import needs_verl
 
-pytestmark = needs_verl
+# verl and Ray warn, while they are imported, of what they use themselves and of what they miss.
+pytestmark = [needs_verl, pytest.mark.filterwarnings("ignore")]
 
 
 def names(function: Any) -> list[str]:

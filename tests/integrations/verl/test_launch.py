@@ -15,7 +15,7 @@ from recollect.errors import ClusterLost, DriverFailed, TrainingDiverged
 from recollect.integrations.verl import launch as launching
 from recollect.integrations.verl.cluster import Cluster
 from recollect.integrations.verl.engine import Driver
-from recollect.integrations.verl.workplace import Ending, Workplace, ending_of
+from recollect.integrations.verl.workplace import Ending, Screen, Workplace, ending_of
 from recollect.train.folder import RunFolder, create_run
 from train.small import make_config, settings
 
@@ -37,7 +37,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, ending: Ending | None) -> list[Any]
             place.end(ending)
 
     monkeypatch.setattr(launching, "_run", end)
-    for name in ("RECOLLECT_RUN", "VERL_USE_EXTERNAL_MODULES", "RAY_DEDUP_LOGS", "VERL_PLATFORM"):
+    names = ("RECOLLECT_RUN", "VERL_USE_EXTERNAL_MODULES", "RAY_DEDUP_LOGS", "VERL_PLATFORM")
+    for name in (*names, "TQ_NUM_THREADS"):
         monkeypatch.setenv(name, "")
     return seen
 
@@ -67,6 +68,16 @@ def test_how_the_driver_ended_is_said_here(run: RunFolder, monkeypatch: pytest.M
     pretend(monkeypatch, None)
     with pytest.raises(ClusterLost, match="without a word"):
         launching.launch(run, CPU)
+
+
+@pytest.mark.parametrize("ending", [None, ending_of(ClusterLost("a node is gone"))])
+def test_a_lost_cluster_is_told_with_the_runs_own_name(
+    ending: Ending | None, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, ending)
+    with pytest.raises((ClusterLost, DriverFailed)) as caught:
+        launching.launch(run, CPU)
+    assert caught.value.hint.endswith(f"recollect resume {run.path}")
 
 
 def test_an_interrupt_lets_the_driver_finish_its_step(
@@ -139,7 +150,9 @@ def test_resume_knows_which_engine_a_run_has(
     monkeypatch.setattr(launching, "require_verl", lambda: None)
     launching.launch(run, Cluster(1, 2, cpu=True))
     seen = pretend(monkeypatch, Ending(signal=2))
-    result = invoke("resume", run.path)
+    result = invoke("resume", run.path, "--verbose", "--log-interval", "3")
     assert result.exit_code == 130, result.output
     ((told, _),) = seen
     assert {"trainer.n_gpus_per_node": 2}.items() <= {e.key: e.value for e in told}.items()
+    assert Workplace(run.path).screen() == Screen(verbose=True, log_interval=3)
+    assert str(Workplace(run.path).log) in result.output

@@ -56,6 +56,12 @@ def test_a_setting_that_nobody_reads_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert "default" in message
 
 
+def test_settings_of_our_own_sampler_are_refused() -> None:
+    message = refused("rollout.engine=vllm", "rollout.mismatch_cap=3")
+    assert "rollout.engine = vllm is not carried over to verl" in message
+    assert "rollout.mismatch_cap = 3" in message
+
+
 @pytest.mark.parametrize(
     ("flag", "why"),
     [

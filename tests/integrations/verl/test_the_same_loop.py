@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.integrations.verl.engine import ClusterEngine
+from recollect.integrations.verl.journal import FILE_NAME
 from recollect.ledger import Draw, Use
 from recollect.proof.logical import all_rows
 from recollect.store import open_reader
@@ -21,6 +22,7 @@ from recollect.types import RunId
 from train.replays import EVERYTHING
 from train.small import Recorder, make_config, run_to_end
 
+from .evidence import check_run, lines
 from .machines import LocalMachines, TableMachines
 
 RUN = RunId("run")
@@ -92,6 +94,7 @@ def test_what_is_in_the_ledger_is_what_trained(model: Path, tmp_path: Path) -> N
     stored = sorted(row.id for rows in machines.trained for row in rows if (row.codes > 0).any())
     told = sorted(use.trajectory for use in uses_of(folder) for _ in range(use.epochs))
     assert stored == told
+    check_run(folder, RUN, STEPS, servers=0)
     with open_reader(folder / "store.db") as store:
         versions = {row.id: row for row in store.get(list({*told}))}
         cursor = store.cursor(RUN)
@@ -152,6 +155,9 @@ def test_killed_and_resumed_as_if_nothing_had_happened(model: Path, tmp_path: Pa
         assert train(session).step == STEPS
     assert draws_of(cut) == draws_of(whole)
     assert uses_of(cut) == uses_of(whole)
+    # What was trained after the checkpoint is written down once, as the ledger has it.
+    check_run(cut, RUN, STEPS, servers=0)
+    assert lines(cut / "verl" / FILE_NAME) == lines(whole / "verl" / FILE_NAME)
 
 
 def test_a_run_played_at_the_table_has_no_entropies(model: Path, tmp_path: Path) -> None:

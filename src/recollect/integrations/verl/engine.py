@@ -8,8 +8,10 @@ from typing import Protocol
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.integrations.verl.generator import ClusterGenerator, Players
+from recollect.integrations.verl.journal import Journal
 from recollect.integrations.verl.learner import ClusterLearner, Workers
 from recollect.integrations.verl.playing import lay_table
+from recollect.integrations.verl.workplace import Workplace
 from recollect.train.checkpoint import Checkpoint
 from recollect.train.engine import Parts
 from recollect.train.folder import RunFolder
@@ -38,7 +40,9 @@ class ClusterEngine:
         """Give the machines to the loop; the weights of a checkpoint come with its shards."""
         table = lay_table(config)
         table.close()
-        learner = ClusterLearner(config, self._machines, guard)
+        done = checkpoint.step if checkpoint is not None else 0
+        journal = Journal(Workplace(folder.path).folder, done)
+        learner = ClusterLearner(config, self._machines, guard, journal)
         generator = ClusterGenerator(self._machines, table.fingerprints, lambda: learner.version)
         return Parts(learner, generator)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from recollect.integrations.verl.mapping import (
     Assignment,
     verl_settings,
 )
-from recollect.integrations.verl.workplace import Workplace
+from recollect.integrations.verl.screen import apart
+from recollect.integrations.verl.workplace import WHOLE, Screen, Workplace
 from recollect.train.folder import RunFolder
 
 
@@ -30,7 +32,7 @@ def require_verl() -> None:
         raise MissingExtra("Training under verl", "verl")
 
 
-def launch(folder: RunFolder, cluster: Cluster) -> int | None:
+def launch(folder: RunFolder, cluster: Cluster, screen: Screen = WHOLE) -> int | None:
     """Run, or go on with, the run in a folder; gives the signal that stopped it, if any.
 
     RecollectError where the driver ended with one, or was lost.
@@ -39,17 +41,24 @@ def launch(folder: RunFolder, cluster: Cluster) -> int | None:
     path = folder.path.resolve()
     place = Workplace(path)
     settings = verl_settings(config, cluster, path)
-    place.prepare(cluster, settings)
+    place.prepare(cluster, settings, screen)
     variables = _variables(config, cluster, place)
     os.environ.update(variables)
     with _interrupts(place):
         _run(settings, variables, place)
     ending = place.ending()
     if ending is None:
-        raise ClusterLost("the driver ended without a word")
+        raise ClusterLost("the driver ended without a word", _again(place))
     if ending.error:
-        raise DriverFailed(ending.error, ending.hint, ending.exit_code)
+        hint = ending.hint if ending.hint != ClusterLost.AGAIN else _again(place)
+        raise DriverFailed(ending.error, hint, ending.exit_code)
     return ending.signal
+
+
+def _again(place: Workplace) -> str:
+    """Where to look and how to go on, with the run's own name in it."""
+    again = ClusterLost.AGAIN.replace("RUN", shlex.quote(str(place.run)))
+    return f"What verl and Ray printed is in {place.log}. {again}"
 
 
 def _variables(config: Config, cluster: Cluster, place: Workplace) -> dict[str, str]:
@@ -59,25 +68,29 @@ def _variables(config: Config, cluster: Cluster, place: Workplace) -> dict[str, 
         "VERL_USE_EXTERNAL_MODULES": ",".join(modules),
         "RAY_DEDUP_LOGS": "0",
     }
-    return {**found, "VERL_PLATFORM": "cpu"} if cluster.cpu else found
+    # TransferQueue asks for eight threads, and says so in the log whenever there are fewer.
+    few = {"VERL_PLATFORM": "cpu", "TQ_NUM_THREADS": "1"}
+    return {**found, **few} if cluster.cpu else found
 
 
 def _run(settings: tuple[Assignment, ...], variables: dict[str, str], place: Workplace) -> None:
-    import ray
-    from verl.trainer.main_ppo import run_ppo
+    with apart(place.log, place.lines):
+        import ray
+        from verl.trainer.main_ppo import run_ppo
 
-    from recollect.integrations.verl.runner import Runner
+        from recollect.integrations.verl.runner import Runner
 
-    config = compose(settings, variables)
-    try:
-        run_ppo(config, task_runner_class=ray.remote(num_cpus=1)(Runner))
-    except ray.exceptions.RayError as error:
-        # What it knew of its end it has written down; a lost driver has not.
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        if place.ending() is None:
-            raise ClusterLost(f"the driver is gone: {lines[-1][:300]}") from error
-    finally:
-        ray.shutdown()
+        config = compose(settings, variables)
+        try:
+            run_ppo(config, task_runner_class=ray.remote(num_cpus=1)(Runner))
+        except ray.exceptions.RayError as error:
+            # What it knew of its end it has written down; a lost driver has not.
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            if place.ending() is None:
+                why = f"the driver is gone: {lines[-1][:300]}"
+                raise ClusterLost(why, _again(place)) from error
+        finally:
+            ray.shutdown()
 
 
 def compose(settings: tuple[Assignment, ...], variables: dict[str, str]) -> Any:

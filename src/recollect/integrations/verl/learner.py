@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from recollect.algo.rows import Rows
 from recollect.config.schema.config import Config
+from recollect.integrations.verl.journal import Journal
 from recollect.integrations.verl.loss import token_losses
 from recollect.integrations.verl.training_row import TrainingRow, training_row
 from recollect.train.batch import Batch, ScoredRow
@@ -28,10 +29,14 @@ from recollect.trajectory import Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What the workers say of an optimiser step; a norm that is not finite was not applied."""
+    """What the workers say of an optimiser step; a norm that is not finite was not applied.
+
+    `said` are the figures of the loss, fresh and replayed tokens apart, as workers found them.
+    """
 
     loss: float
     grad_norm: float
+    said: Mapping[str, float] = field(default_factory=dict)
 
 
 class Workers(Protocol):
@@ -61,11 +66,12 @@ class ClusterLearner:
     shares and losses in the ledger are those of the moment at which the step is applied.
     """
 
-    def __init__(self, config: Config, workers: Workers, guard: Guard) -> None:
+    def __init__(self, config: Config, workers: Workers, guard: Guard, journal: Journal) -> None:
         self.version = 0
         self._config = config
         self._workers = workers
         self._guard = guard
+        self._journal = journal
 
     def update(
         self,
@@ -127,6 +133,9 @@ class ClusterLearner:
             applied = self._workers.train(cut, rate)
         if self._guard.allows(step, piece.loss, applied.grad_norm, rows):
             self.version += 1
+            self._journal.add(
+                step, self.version, cut, applied.loss, applied.grad_norm, applied.said
+            )
             figures.apply(piece, applied.grad_norm, rows)
         else:
             figures.skip()

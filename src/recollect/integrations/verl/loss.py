@@ -30,6 +30,8 @@ from recollect.train.folder import RunFolder
 from recollect.train.objective import aggregated, policy_losses, replayed_losses, stripped_losses
 
 FRESH, STRIPPED, DISTILLED = 0.0, -1.0, -2.0
+ON, OFF = "actor/on_policy", "actor/off_policy"  # of metrics: fresh tokens, replayed tokens
+OWN_METRICS = (ON, OFF)
 RUN_VARIABLE = "RECOLLECT_RUN"  # the folder of the run that a worker works for
 
 
@@ -125,13 +127,13 @@ def _metrics(found: TokenLosses, drift: Tensor, codes: Tensor) -> dict[str, floa
     told: dict[str, float] = {}
     ratios, stored = drift.exp(), codes > 0
     for name, mask, part in (
-        ("on_policy", codes == FRESH, found.fresh),
-        ("off_policy", stored, found.replayed),
+        (ON, codes == FRESH, found.fresh),
+        (OFF, stored, found.replayed),
     ):
         here = ratios[mask]
         some = bool(here.numel())
-        told[f"actor/{name}/ratio_mean"] = float(here.mean()) if some else 1.0
-        told[f"actor/{name}/ratio_std"] = float(here.std(unbiased=False)) if some else 0.0
+        told[f"{name}/ratio_mean"] = float(here.mean()) if some else 1.0
+        told[f"{name}/ratio_std"] = float(here.std(unbiased=False)) if some else 0.0
         clipped = part.diagnostics.clip_fraction if part is not None else 0.0
-        told[f"actor/{name}/clip_share"] = float(clipped)
+        told[f"{name}/clip_share"] = float(clipped)
     return told

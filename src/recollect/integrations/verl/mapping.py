@@ -135,6 +135,9 @@ def _machines(config: Config, cluster: Cluster) -> Iterator[Assignment]:
     yield Assignment("trainer.logger", [], "the run's metrics.jsonl and telemetry.sinks")
     yield Assignment("algorithm.adv_estimator", "grpo", "unused: the loop scores rows")
     yield Assignment("critic.enable", False, "algo.advantage")
+    if cluster.cpu:
+        units = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+        yield Assignment(units, 1, "a try-out needs little")
     ray = "ray_kwargs.ray_init"
     if cluster.address:
         yield Assignment(f"+{ray}.address", cluster.address, "--ray")
@@ -145,8 +148,6 @@ def _machines(config: Config, cluster: Cluster) -> Iterator[Assignment]:
         yield Assignment(f"+{ray}.num_gpus", cluster.workers, "logical GPUs")
         yield Assignment(f"+{ray}.include_dashboard", False, "a try-out needs none")
         yield Assignment(f"+{ray}.object_store_memory", _STORE_BYTES, "a try-out needs little")
-        units = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
-        yield Assignment(units, 1, "a try-out needs little")
 
 
 def _dtype(config: Config) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-import ray
 import transfer_queue as tq
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
@@ -33,8 +31,8 @@ class Runner:
             place.end(Ending(signal=_train(config, folder, place)))
         except RecollectError as error:
             place.end(ending_of(error))
-        except ray.exceptions.RayError as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
+        except Exception as error:  # of Ray, verl or ours: the command says it, the log has all
+            lines = str(error).strip().splitlines() or [""]
             place.end(ending_of(ClusterLost(f"{type(error).__name__}: {lines[-1][:300]}")))
             raise
 
@@ -52,9 +50,17 @@ def _train(config: Any, folder: RunFolder, place: Workplace) -> int | None:
             teacher_client=trainer.get_teacher_client(),
             reward_loop_worker_handles=trainer.get_reward_handles(),
         )
-        sinks = open_sinks(folder, sys.stdout, progress=False)
-        driver = Driver(place.stop)
-        with open_session(folder, sinks, ranks=driver, engine=ClusterEngine(trainer)) as session:
-            return run_to_end(session)
+        driver, engine = Driver(place.stop), ClusterEngine(trainer)
+        wanted = place.screen()
+        with place.lines.open("a", encoding="utf-8") as lines:
+            sinks = open_sinks(
+                folder,
+                lines,
+                progress=False,
+                verbose=wanted.verbose,
+                log_interval=wanted.log_interval,
+            )
+            with open_session(folder, sinks, ranks=driver, engine=engine) as session:
+                return run_to_end(session)
     finally:
         tq.close()

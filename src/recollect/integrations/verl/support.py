@@ -1,8 +1,9 @@
 """Which of our settings a run under verl takes, and which values it must refuse.
 
-Every setting is in exactly one of three places: a section that the loop reads, which is the same
-loop; the keys below, which something here carries over; or nowhere, and then it is refused unless
-it has its default. `REFUSED` narrows some of them down to the values whose meaning is kept.
+Every setting is in exactly one of four places: a section that the loop reads, which is the same
+loop; the keys below, which something here carries over; the keys of our own sampler, in whose place
+verl's servers are; or nowhere. In the last two it is refused unless it has its default. `REFUSED`
+narrows some of the others down to the values whose meaning is kept.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ LOOP = frozenset(
 LOSS = frozenset({"correction"})
 # Sections without effect, because what they belong to is refused.
 VOID = frozenset({"critic"})
+
+# Keys of the sampler of a run without verl.
+SAMPLER = frozenset(
+    {"rollout.engine", "rollout.url", "rollout.vllm_memory", "rollout.mismatch_cap"}
+)
 
 CARRIED = frozenset(
     {
@@ -190,15 +196,17 @@ def check(config: Config) -> None:
     problems += [
         (f"{key} = {values.get(key)} is not carried over to verl.", f"Leave {key} at its default.")
         for key, setting in all_settings().items()
-        if not is_known(key) and key in values and values[key] != setting.default
+        if (key in SAMPLER or not is_known(key))
+        and key in values
+        and values[key] != setting.default
     ]
     if problems:
         raise BadConfig(problems)
 
 
 def is_known(key: str) -> bool:
-    """Tell whether somebody under verl reads a setting."""
-    return key.partition(".")[0] in LOOP | LOSS | VOID or key in CARRIED
+    """Tell whether it was decided who reads a setting under verl, or that nobody does."""
+    return key.partition(".")[0] in LOOP | LOSS | VOID or key in CARRIED | SAMPLER
 
 
 def _shown(config: Config, key: str) -> Json:

@@ -19,7 +19,7 @@ from recollect.errors import ClusterLost
 from recollect.integrations.verl.agent_loop import ORDER
 from recollect.integrations.verl.asking import Order, Played
 from recollect.integrations.verl.learner import Applied
-from recollect.integrations.verl.loss import run_config
+from recollect.integrations.verl.loss import OWN_METRICS, run_config
 from recollect.integrations.verl.sampler import PLAYED, PoolSampler
 from recollect.integrations.verl.training_row import TrainingRow
 from recollect.integrations.verl.worker import RatedWorker
@@ -142,7 +142,8 @@ class RecollectTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl is not the
             metrics = self.actor_rollout_wg.update_actor(batch)["metrics"]
         finally:
             self._rows.withdraw(batch)
-        return Applied(_number(metrics["loss"]), _number(metrics["grad_norm"]))
+        said = {name: _number(metrics[name]) for name in metrics if name.startswith(OWN_METRICS)}
+        return Applied(_number(metrics["loss"]), _number(metrics["grad_norm"]), said)
 
     def save(self, folder: Path) -> None:
         """Write the shard of each worker and, beside them, the model as an ordinary folder.

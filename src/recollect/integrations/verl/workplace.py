@@ -25,6 +25,17 @@ class Ending:
     exit_code: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How much a user wants to see: every metric, and how many steps between lines."""
+
+    verbose: bool = False
+    log_interval: int | None = None
+
+
+WHOLE = Screen()
+
+
 class Workplace:
     """Names and contents of the files in RUN/verl."""
 
@@ -38,14 +49,34 @@ class Workplace:
         return self.folder / "stop"
 
     @property
+    def lines(self) -> Path:
+        """What the driver says, for the screen of whoever started it."""
+        return self.folder / "lines"
+
+    @property
+    def log(self) -> Path:
+        """What verl and Ray print."""
+        return self.folder / "log"
+
+    def weights(self, server: int) -> Path:
+        """Where a server on a CPU writes how far its weights moved with each version."""
+        return self.folder / f"weights-{server}.jsonl"
+
+    @property
     def _cluster(self) -> Path:
         return self.folder / "cluster.json"
+
+    @property
+    def _screen(self) -> Path:
+        return self.folder / "screen.json"
 
     @property
     def _ending(self) -> Path:
         return self.folder / "ending.json"
 
-    def prepare(self, cluster: Cluster, settings: Sequence[Assignment]) -> None:
+    def prepare(
+        self, cluster: Cluster, settings: Sequence[Assignment], screen: Screen = WHOLE
+    ) -> None:
         """Write what verl and a later resume read; forget how the run ended before."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._cluster.write_text(canonical_json(asdict(cluster)), encoding="utf-8")
@@ -53,7 +84,9 @@ class Workplace:
         (self.folder / "settings.json").write_text(canonical_json(told), encoding="utf-8")
         agent = f"- name: {AGENT}\n  _target_: {_AGENT_LOOP}\n"
         (self.folder / "agent.yaml").write_text(agent, encoding="utf-8")
+        self._screen.write_text(canonical_json(asdict(screen)), encoding="utf-8")
         self.stop.unlink(missing_ok=True)
+        self.lines.unlink(missing_ok=True)
         self._ending.unlink(missing_ok=True)
 
     def cluster(self) -> Cluster | None:
@@ -64,6 +97,10 @@ class Workplace:
             return Cluster(**json.loads(self._cluster.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise BadFile(self._cluster, f"cannot be read ({error})") from error
+
+    def screen(self) -> Screen:
+        """What whoever started the run wants to see."""
+        return Screen(**json.loads(self._screen.read_text(encoding="utf-8")))
 
     def end(self, ending: Ending) -> None:
         """Write down how the driver ended."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -14,6 +15,9 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 from verl.workers.rollout.utils import ensure_async_iterator
 
+from recollect.canonical import canonical_json
+from recollect.integrations.verl.loss import RUN_VARIABLE
+from recollect.integrations.verl.workplace import Workplace
 from recollect.models.loading import load_policy
 from recollect.randomness import stream
 from recollect.rollout.sampler import Row, Sampler
@@ -35,17 +39,18 @@ class CpuServer:
     """Samples for whoever asks, many at a time, with weights that trainers send.
 
     A request is answered the same whoever else is in its batch, up to rounding: its chance is its
-    own, from the seed in its sampling settings.
+    own, from the seed in its sampling settings. How far the weights moved with each version stands
+    in `log`, where one is given.
     """
 
-    def __init__(self, path: str, batch_rows: int) -> None:
+    def __init__(self, path: str, batch_rows: int, log: Path | None = None) -> None:
         torch.set_num_threads(1)
         self._policy = load_policy(path, dtype="float32", device="cpu")
         self._batch_rows = batch_rows
         self._waiting: list[_Waiting] = []
         self._busy = asyncio.Lock()
         self._version: int | None = None
-        self._updates: list[float] = []
+        self._log = log
 
     async def generate(
         self,
@@ -106,12 +111,10 @@ class CpuServer:
                     change = max(change, float((own[name] - value).abs().max()))
                     own[name].copy_(value)
             self._version = version
-            self._updates.append(change)
-            return change
-
-    async def changes(self) -> list[float]:
-        """The largest change of each update so far."""
-        return list(self._updates)
+        if self._log is not None:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(canonical_json({"version": version, "change": change}) + "\n")
+        return change
 
     async def wake_up(self, *_: Any, **__: Any) -> None:
         """It never sleeps: there is no memory to give back."""
@@ -127,6 +130,7 @@ class CpuReplica(RolloutReplica):  # type: ignore[misc]  # verl is not there to 
         """Start it, under a name that its worker knows."""
         config = self.model_config
         path = config.path if hasattr(config, "path") else config["path"]
+        log = Workplace(Path(os.environ[RUN_VARIABLE])).weights(self.replica_rank)
         server = (
             ray.remote(CpuServer)
             .options(
@@ -134,7 +138,7 @@ class CpuReplica(RolloutReplica):  # type: ignore[misc]  # verl is not there to 
                 name=f"{_NAME}_{self.replica_rank}",
                 max_concurrency=_CONCURRENCY,
             )
-            .remote(path, self.config.max_num_seqs)
+            .remote(path, self.config.max_num_seqs, log)
         )
         self.servers = [server]
         self._server_handle = server
