@@ -46,8 +46,33 @@ def test_resume_goes_on_with_the_whole(runs: Path) -> None:
     result = invoke("resume", runs / "sequential")
     assert result.exit_code == 0, result.output
     assert "Training Complete!" in result.stdout
+    assert_refused(invoke("resume", "--runs", runs), "no unfinished run")
+    (runs / "ewc" / "examinations" / "1.json").unlink()
+    result = invoke("resume", "--runs", runs)
+    assert result.exit_code == 0, result.output
+    assert "CL Algorithm: ewc" in result.stdout
     refused = invoke("resume", runs / "sequential" / "stages" / "00-early")
     assert_refused(refused, "is a stage of a continual run", "recollect resume")
+
+
+def test_runs_ls_says_where_the_stages_are(runs: Path) -> None:
+    listed = invoke("runs", "ls", "--runs", runs)
+    assert listed.exit_code == 0
+    assert f"recollect runs ls --runs {runs}/ewc/stages" in listed.stderr
+    assert "Start one with" not in listed.stderr
+
+
+def test_a_report_without_matplotlib(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.cli.continual.find_spec", lambda name: None)
+    result = invoke("continual-report", runs / "ewc", "--out", tmp_path / "report")
+    assert result.exit_code == 0, result.output
+    assert "recollect[plot]" in result.stderr
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == [
+        "comparison.json",
+        "report.html",
+    ]
 
 
 def test_methods_beside_each_other(runs: Path, tmp_path: Path) -> None:

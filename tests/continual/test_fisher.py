@@ -9,6 +9,7 @@ import torch
 from recollect.continual.fisher import fisher, load_weights, save_weights, trained_weights
 from recollect.continual.holding import Hold, quadratic_penalty
 from recollect.models.attention import packed
+from recollect.models.loading import Lora, load_policy
 from recollect.train.packing import pack
 from recollect.train.scorer import log_distributions, of_targets
 from train.small import collect_rows, load_small, make_config
@@ -30,6 +31,24 @@ def test_mean_of_squared_scores_row_by_row(model: Path) -> None:
                 expected[name] += parameter.grad**2 / 3
     for name, value in found.items():
         torch.testing.assert_close(value, expected[name])
+
+
+def test_what_adapters_drop_in_training_is_no_part_of_it(model: Path) -> None:
+    """It is of the policy that sampled, and a resumed run measures the same again."""
+    rows = collect_rows(load_small(model), make_config(model))[:2]
+    found = []
+    for dropout, noise in ((0.0, 1), (0.5, 2), (0.5, 3)):
+        policy = load_policy(str(model), lora=Lora(2, 4.0, dropout))
+        with torch.no_grad():
+            for _, parameter in policy.trainable():
+                parameter.fill_(0.1)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(noise)
+            found.append(fisher(policy, rows, 1.0))
+        assert policy.model.training
+    for other in found[1:]:
+        for name, value in found[0].items():
+            assert torch.equal(value, other[name]), name
 
 
 def test_the_fisher_information_is_minus_the_mean_second_derivative() -> None:

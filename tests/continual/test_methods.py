@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect.continual.examiner import divergence, load_model
+from recollect.continual.examiner import divergence
 from recollect.continual.fisher import fisher, load_weights
 from recollect.continual.holding import Hold, quadratic_penalty
 from recollect.continual.journey import Journey
@@ -18,6 +18,7 @@ from recollect.envs.registry import load_environment
 from recollect.models.columns import read_plan
 from recollect.store import open_reader
 from recollect.store.records import Query
+from recollect.train.parts import load_as_is
 from recollect.types import Origin
 
 from .small import desk_branch, desk_journey, distance, go, stage_weights
@@ -39,7 +40,7 @@ def rows_of(journey: Journey, number: int) -> list[object]:
 def test_there_is_something_to_learn_from(desks: Journey) -> None:
     """Or none of the tests below would mean anything."""
     first, second = stage_weights(desks, 0), stage_weights(desks, 1)
-    base = {n: p.detach() for n, p in load_model(desks.config, "tiny").trainable()}
+    base = {n: p.detach() for n, p in load_as_is(desks.config, "tiny").trainable()}
     assert distance(first, base) > 0
     assert distance(second, first) > 0
 
@@ -133,11 +134,11 @@ def test_kl_anchor_stays_near_the_previous_policy(desks: Journey, tmp_path: Path
     held = desk_branch(desks, tmp_path / "held", *flags)
     go(free)
     go(held)
-    before = load_model(desks.config, str(desks.checkpoint(desks.stage(0))))
+    before = load_as_is(desks.config, str(desks.checkpoint(desks.stage(0))))
     rows = rows_of(desks, 1)[:8]
     drifts = []
     for journey in (held, free):
-        after = load_model(journey.config, str(journey.checkpoint(journey.stage(1))))
+        after = load_as_is(journey.config, str(journey.checkpoint(journey.stage(1))))
         drifts.append(divergence(after, before, rows, journey.config))  # type: ignore[arg-type]
     assert 0 < drifts[0] < drifts[1]
 
@@ -146,7 +147,7 @@ def test_fusion_examines_and_keeps_the_mean(desks: Journey, tmp_path: Path) -> N
     flags = ["continual.method=fusion", "continual.fusion.rule=average"]
     other = desk_branch(desks, tmp_path / "f", *flags)
     go(other)
-    merged = {n: p.detach() for n, p in load_model(other.config, str(other.state(1))).trainable()}
+    merged = {n: p.detach() for n, p in load_as_is(other.config, str(other.state(1))).trainable()}
     ends = [stage_weights(other, k) for k in (0, 1)]
     for name, value in merged.items():
         torch.testing.assert_close(value, (ends[0][name] + ends[1][name]) / 2)
@@ -158,14 +159,14 @@ def test_fusion_examines_and_keeps_the_mean(desks: Journey, tmp_path: Path) -> N
 
 
 def test_fusion_by_task_arithmetic_and_fisher(desks: Journey, tmp_path: Path) -> None:
-    base = {n: p.detach() for n, p in load_model(desks.config, "tiny").trainable()}
+    base = {n: p.detach() for n, p in load_as_is(desks.config, "tiny").trainable()}
     for rule in ("task_arithmetic", "fisher"):
         flags = ["continual.method=fusion", f"continual.fusion.rule={rule}",
                  "continual.fusion.start=base", "continual.fusion.scale=0.7"]  # fmt: skip
         other = desk_branch(desks, tmp_path / rule, *flags)
         go(other)
         ends = [stage_weights(other, k) for k in (0, 1)]
-        merged = dict(load_model(other.config, str(other.state(1))).trainable())
+        merged = dict(load_as_is(other.config, str(other.state(1))).trainable())
         for name, value in merged.items():
             if rule == "task_arithmetic":
                 change = sum((end[name] - base[name] for end in ends), torch.zeros(()))
@@ -183,11 +184,11 @@ def test_adaptive_fusion_keeps_the_best_that_it_tried(desks: Journey, tmp_path: 
     note = method.summary(1)  # type: ignore[attr-defined]
     shares = [note["share_0"], note["share_1"]]
     assert sum(shares) == pytest.approx(1)
-    merged = dict(load_model(other.config, str(other.state(1))).trainable())
+    merged = dict(load_as_is(other.config, str(other.state(1))).trainable())
     expected = average([stage_weights(other, k) for k in (0, 1)], shares)
     for name, value in merged.items():
         torch.testing.assert_close(value.detach(), expected[name])
-    policy = load_model(other.config, str(other.state(1)))
+    policy = load_as_is(other.config, str(other.state(1)))
     score = method.score(policy, other.order)  # type: ignore[attr-defined]
     assert score == pytest.approx(note["search_score"])
 
@@ -198,9 +199,9 @@ def test_progressive_adds_a_column_and_changes_nothing_else(tmp_path: Path) -> N
     go(other)
     plan = read_plan(str(other.checkpoint(other.stage(1))))
     assert [(c.domain, c.width) for c in plan.columns] == [("airline", 4), ("retail", 4)]
-    first = load_model(other.config, str(other.checkpoint(other.stage(0))))
-    second = load_model(other.config, str(other.checkpoint(other.stage(1))))
-    base = dict(load_model(other.config, "tiny").model.named_parameters())
+    first = load_as_is(other.config, str(other.checkpoint(other.stage(0))))
+    second = load_as_is(other.config, str(other.checkpoint(other.stage(1))))
+    base = dict(load_as_is(other.config, "tiny").model.named_parameters())
     before, after = dict(first.model.named_parameters()), dict(second.model.named_parameters())
     assert all(torch.equal(after[name], value) for name, value in base.items())
     columns = [name for name in before if name not in base]
@@ -226,8 +227,8 @@ def test_dynamic_expansion_grows_by_need(tmp_path: Path) -> None:
         scores = other.examinations[label].of(other.order[number]).by_task("reward")
         score = sum(scores) / len(scores)
         assert widths[number] == (6 if score < 0.3 else 2 if score > 0.6 else 4)
-    before = dict(load_model(other.config, str(other.checkpoint(other.stage(0)))).trainable())
-    after = dict(load_model(other.config, str(other.checkpoint(other.stage(1))))
+    before = dict(load_as_is(other.config, str(other.checkpoint(other.stage(0)))).trainable())
+    after = dict(load_as_is(other.config, str(other.checkpoint(other.stage(1))))
                  .model.named_parameters())  # fmt: skip
     assert all(torch.equal(after[name], value) for name, value in before.items())
 
@@ -239,8 +240,8 @@ def test_sft_imitates_gold_attempts(desks: Journey, tmp_path: Path) -> None:
     assert {row.origin for row in rows} == {Origin.DEMO}  # type: ignore[attr-defined]
     assert all(row.success for row in rows)  # type: ignore[attr-defined]
     assert distance(stage_weights(other, 1), stage_weights(desks, 1)) > 0
-    base = load_model(other.config, "tiny")
-    after = load_model(other.config, str(other.checkpoint(other.stage(0))))
+    base = load_as_is(other.config, "tiny")
+    after = load_as_is(other.config, str(other.checkpoint(other.stage(0))))
     assert likelihood(after, rows) > likelihood(base, rows)
 
 

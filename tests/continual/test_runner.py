@@ -16,7 +16,7 @@ from recollect.telemetry.names import is_reproducible
 from recollect.telemetry.reading import read_metrics
 from train.processes import start
 
-from .small import distance, go, journey_of, stage_weights
+from .small import HALVES, distance, go, journey_of, stage_weights
 
 _FLAGS = ("continual.ewc.fisher_rows=4", "run.steps=3", "continual.ewc.strength=10",
           "continual.replay.ratio=0.5", "algo.kl_coef=0.1")  # fmt: skip
@@ -120,6 +120,9 @@ def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
 def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: Path) -> None:
     with pytest.raises(BadContinual, match="no domain 'south'"):
         journey_of(tmp_path / "a", model, "continual.task_order=[south]")
+    with pytest.raises(BadContinual, match="not with vllm"):
+        journey_of(tmp_path / "c", model, "rollout.engine=vllm")
+    assert not (tmp_path / "c").exists()
     journey = journey_of(tmp_path / "b", model)
     assert journey_of(tmp_path / "b", model).path == journey.path  # the same again goes on
     with pytest.raises(BadContinual, match="other settings"):
@@ -128,3 +131,14 @@ def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: 
         open_journey(tmp_path)
     shutil.rmtree(tmp_path / "b")
     assert create_journey(tmp_path / "b", journey.config).order == ("early", "late")
+
+
+def test_a_run_goes_on_from_any_folder(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(HALVES.rpartition(":")[0], tmp_path / "halves.py")
+    monkeypatch.chdir(tmp_path)
+    journey = journey_of(tmp_path / "a", model, world="halves.py:Halves")
+    assert journey_of(tmp_path / "a", model, world="halves.py:Halves") == journey
+    monkeypatch.chdir("/")
+    assert open_journey(tmp_path / "a").order == ("early", "late")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from continual.small import HALVES
+from recollect.continual.examination import read_examination
 from recollect.telemetry.reading import read_metrics
 from train.noted import ROOM, write_bank
 from train.processes import run_cli
@@ -88,3 +89,19 @@ def test_a_continual_run_that_holds_its_weights(model: Path, tmp_path: Path) -> 
     assert len(stages) == 2
     for stage in stages:
         same_to_rounding(one / "stages" / stage, other / "stages" / stage)
+    for label in ("base", "0", "1"):
+        alone, shared = (read_examination(run / "examinations" / f"{label}.json")
+                         for run in (one, other))  # fmt: skip
+        assert [d.attempts for d in shared.domains] == [d.attempts for d in alone.domains]
+        assert [d.rewards for d in shared.domains] == [d.rewards for d in alone.domains]
+
+
+def test_everybody_examines_every_domain_through_its_column(model: Path, tmp_path: Path) -> None:
+    """Columns differ by domain: a rank that stayed with the newest would play another policy."""
+    more = ("continual.method=progressive", "continual.columns.width=8", "run.steps=3",
+            "train.learning_rate=0.3", "eval.rows=4", "eval.temperature=1.0")  # fmt: skip
+    flags = settings(model, *SMALL, *more, world=HALVES)
+    one, other = alone_and_together(tmp_path, ("continual",), flags)
+    alone, shared = (read_examination(run / "examinations" / "1.json") for run in (one, other))
+    assert [d.rewards for d in shared.domains] == [d.rewards for d in alone.domains]
+    assert len({reward for d in alone.domains for reward in d.rewards}) > 1

@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,11 +111,9 @@ def run_journey(
 
 
 def _can_draw() -> bool:
-    from importlib.util import find_spec
-
     if find_spec("matplotlib") is not None:
         return True
-    remark("There are no plots without matplotlib: pip install 'recollect[plot]'")
+    remark("There are no pictures without matplotlib: pip install 'recollect[plot]'")
     return False
 
 
@@ -127,14 +126,14 @@ def continual_report(
 ) -> None:
     """Compare methods: runs of the same order, over their seeds, with intervals.
 
-    Writes OUT/report.html and plots: the score matrix of each method, curves by domain, forgetting
-    by method.
+    Writes OUT/report.html, OUT/comparison.json and, with the extra `plot`, pictures: the score
+    matrix of each method, and forgetting by method.
     """
     from recollect.compare.methods import compare_methods, comparison_document
     from recollect.compare.methods_report import write_comparison
 
     found = compare_methods(runs)
-    files = write_comparison(found, out)
+    files = write_comparison(found, out, pictured=_can_draw())
     if as_json:
         write_json(comparison_document(found))
         return

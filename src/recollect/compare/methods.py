@@ -64,11 +64,16 @@ class MethodComparison:
     domains: tuple[str, ...]
     methods: tuple[MethodRuns, ...]
 
+    def baseline(self, method: MethodRuns) -> MethodRuns | None:
+        """The runs that a method is compared with; None where there are none, or it is they."""
+        name = baseline_of(method.name)
+        found = next((each for each in self.methods if each.name == name), None)
+        return None if found is method else found
+
     def against(self, method: MethodRuns, name: str) -> Estimate | None:
         """A measure of a method minus its baseline's, over the seeds that both have."""
-        name_of_base = baseline_of(method.name)
-        base = next((m for m in self.methods if m.name == name_of_base), None)
-        if base is None or method is base:
+        base = self.baseline(method)
+        if base is None:
             return None
         mine = dict(zip(method.seeds, method.measures[name], strict=True))
         theirs = dict(zip(base.seeds, base.measures[name], strict=True))

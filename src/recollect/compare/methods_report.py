@@ -31,9 +31,20 @@ _WORDS = {
 }
 
 
-def write_comparison(found: MethodComparison, folder: Path) -> list[Path]:
-    """Write report.html, comparison.json and the pictures; gives their paths."""
+def write_comparison(found: MethodComparison, folder: Path, *, pictured: bool = True) -> list[Path]:
+    """Write report.html, comparison.json and, where asked, the pictures; gives their paths."""
     folder.mkdir(parents=True, exist_ok=True)
+    pictures = _draw(found, folder) if pictured else []
+    data = folder / "comparison.json"
+    text = json.dumps(comparison_document(found), indent=1, allow_nan=False)
+    data.write_text(text + "\n", encoding="utf-8")
+    page = folder / "report.html"
+    page.write_text(report_page(found, pictures), encoding="utf-8")
+    return [page, data, *pictures]
+
+
+def _draw(found: MethodComparison, folder: Path) -> list[Path]:
+    """Draw the matrix of each method, and forgetting by method."""
     pictures = []
     for method in found.methods:
         file = folder / f"matrix-{method.name}.png"
@@ -49,12 +60,7 @@ def write_comparison(found: MethodComparison, folder: Path) -> list[Path]:
     if bars:
         draw_bars(bars, folder / FORGETTING, "Forgetting by method")
         pictures.insert(0, folder / FORGETTING)
-    data = folder / "comparison.json"
-    text = json.dumps(comparison_document(found), indent=1, allow_nan=False)
-    data.write_text(text + "\n", encoding="utf-8")
-    page = folder / "report.html"
-    page.write_text(report_page(found, pictures), encoding="utf-8")
-    return [page, data, *pictures]
+    return pictures
 
 
 def report_page(found: MethodComparison, pictures: Sequence[Path]) -> str:
@@ -73,8 +79,8 @@ def report_page(found: MethodComparison, pictures: Sequence[Path]) -> str:
         "with 95 % intervals; n/a where a run could not measure it.</p>"
         f"<h2>What was reached and kept</h2>{_table(found)}"
         f"<h2>Against {BASELINE}, or {IMITATION} where that is protected</h2>{_against(found)}"
-        f"<h2>Pictures</h2><div class='charts'>{figures}</div>"
-        f"<h2>What the columns mean</h2>{_words()}</main></html>\n"
+        + (f"<h2>Pictures</h2><div class='charts'>{figures}</div>" if pictures else "")
+        + f"<h2>What the columns mean</h2>{_words()}</main></html>\n"
     )
 
 
@@ -87,10 +93,10 @@ def _table(found: MethodComparison) -> str:
 
 
 def _against(found: MethodComparison) -> str:
-    others = [method for method in found.methods if method.name != BASELINE]
+    others = [method for method in found.methods if found.baseline(method) is not None]
     rows = [_differences(found, method) for method in others]
-    if not rows or len(others) == len(found.methods):
-        return f"<p>There is no {BASELINE} run to compare with.</p>"
+    if not rows:
+        return f"<p>There is no {BASELINE} or {IMITATION} run to compare with.</p>"
     return _html_table(["method", *MEASURES], rows)
 
 

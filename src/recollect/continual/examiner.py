@@ -12,20 +12,16 @@ from recollect.continual.examination import DomainResult, Examination, TaskResul
 from recollect.envs.base import Environment
 from recollect.models.attention import packed
 from recollect.models.columns import route
-from recollect.models.loading import Policy, load_policy
+from recollect.models.loading import Policy
 from recollect.train.evaluation import TOOLS, Evaluation
 from recollect.train.packing import pack
 from recollect.train.parts import make_collector, make_evaluator
-from recollect.train.scorer import log_distributions
+from recollect.train.ranks import ALONE, Ranks
+from recollect.train.scorer import log_distributions, still
 from recollect.trajectory import Trajectory
 from recollect.types import Task
 
 Tell = Callable[[str, int, int], None]  # domain, attempts done, attempts in all
-
-
-def load_model(config: Config, name: str) -> Policy:
-    """Load a model to be examined, whatever kind of folder it is."""
-    return load_policy(name, dtype=config.model.dtype, device=config.model.device)
 
 
 def examine(
@@ -37,14 +33,17 @@ def examine(
     *,
     base: Policy | None = None,
     tell: Tell = lambda domain, done, total: None,
+    ranks: Ranks = ALONE,
 ) -> Examination:
     """Play `eval.tasks` tasks of each domain; with a base, measure how far the policy is from it.
 
-    The policy is not changed. A model with columns goes through the one of the domain.
+    The policy is not changed. A model with columns goes through the one of the domain. Of several
+    `ranks`, the others must have been sent to `visit` the same model.
     """
     found = []
     policy.model.eval()
-    with closing(make_collector(config, environment, policy)) as collector:
+    own = make_collector(config, environment, policy)
+    with closing(ranks.share(own, ())) as collector:
         for domain in domains:
             if policy.columns is not None:
                 route(policy.model, policy.columns, domain)
@@ -72,7 +71,7 @@ def divergence(policy: Policy, base: Policy, rows: Sequence[Trajectory], config:
     total, tokens = 0.0, 0
     train, temperature = config.train, config.rollout.temperature
     for each in pack(rows, train.pack_tokens, train.shared_prompts, policy.device):
-        with packed(each.spans):
+        with still(policy.model), still(base.model), packed(each.spans):
             mine = log_distributions(policy.model, each, temperature)
             theirs = log_distributions(base.model, each, temperature)
         total += float((mine.exp() * (mine - theirs)).sum(dtype=torch.float64))

@@ -24,7 +24,7 @@ from recollect.rollout.episode import Request
 from recollect.train.packing import pack
 from recollect.train.parts import make_collector
 from recollect.train.schedule import Schedule, training_tasks
-from recollect.train.scorer import log_distributions, of_targets
+from recollect.train.scorer import log_distributions, of_targets, still
 from recollect.trajectory import Trajectory
 from recollect.types import RunId, Sampling
 
@@ -36,14 +36,15 @@ _RUN = RunId("fisher")
 def fisher(policy: Policy, rows: Sequence[Trajectory], temperature: float) -> Weights:
     """Diagonal Fisher information by the names of `policy.trainable()`; weights stay as they are.
 
-    One backward pass for each row: squares of a sum are not the sum of squares.
+    One backward pass for each row: squares of a sum are not the sum of squares. Adapters drop
+    nothing meanwhile, as when the rows were sampled.
     """
     parameters = policy.trainable()
     found = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in parameters}
     for row in rows:
         policy.model.zero_grad(set_to_none=True)
         for each in pack([row], row.tokens.size, False, policy.device):
-            with packed(each.spans):
+            with still(policy.model), packed(each.spans):
                 distributions = log_distributions(policy.model, each, temperature)
                 score = of_targets(distributions, each).sum()
                 score.backward()  # type: ignore[no-untyped-call]

@@ -16,7 +16,7 @@ from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.config.showing import as_yaml
 from recollect.continual.examination import Examination, write_examination
-from recollect.continual.examiner import examine, load_model
+from recollect.continual.examiner import examine
 from recollect.continual.imitation import Imitation, imitates
 from recollect.continual.journey import BASE, CONFIG, STAGE_MARK, Journey
 from recollect.continual.methods import METHODS
@@ -31,8 +31,9 @@ from recollect.errors import BadContinual
 from recollect.models.loading import Policy
 from recollect.telemetry import events
 from recollect.telemetry.events import Sink
-from recollect.train.folder import absolute_model, create_run
+from recollect.train.folder import anchored, create_run
 from recollect.train.loop import train
+from recollect.train.parts import load_as_is
 from recollect.train.ranks import ALONE, Ranks
 from recollect.train.session import open_session
 
@@ -64,23 +65,25 @@ def create_journey(path: Path, config: Config) -> Journey:
 
     The same settings again are no mistake: the run is opened, to be gone on with.
     """
-    config = config.model_copy(
-        update={
-            "model": config.model.model_copy(update={"name": absolute_model(config.model.name)})
-        }
-    )
+    file = path / CONFIG
+    config = anchored(config, load_config(file).config if file.is_file() else None)
     if config.train.parallel == "fsdp2":
         raise BadContinual(
             "train.parallel = fsdp2 cuts the weights that a continual run's methods read",
             "Set train.parallel=ddp.",
         )
+    if config.rollout.engine != "hf":
+        # Stages open a model each, in one process, and methods change weights between them.
+        raise BadContinual(
+            f"A continual run samples with its own model, not with {config.rollout.engine}",
+            "Set rollout.engine=hf.",
+        )
     text = as_yaml(config)
-    file = path / CONFIG
     if file.is_file():
         if file.read_text(encoding="utf-8") != text:
             raise BadContinual(
                 f"{path} holds a continual run with other settings",
-                "Choose another folder with run.name, or delete this one.",
+                "Choose another folder (run.name; --log_dir of train_grpo_cl), or delete this one.",
             )
         return open_journey(path)
     load_environment(config.environment.name, **config.environment.options)
@@ -115,9 +118,9 @@ def travel(
     config = journey.config
     environment = load_environment(config.environment.name, **config.environment.options)
     method = METHODS[config.continual.method](journey, environment)
-    base = load_model(config, config.model.name)
+    base = load_as_is(config, config.model.name)
     listener.started(journey, base)
-    _examine(journey, environment, BASE, config.model.name, base, listener)
+    _examine(journey, environment, BASE, config.model.name, base, listener, ranks)
     for stage in journey.stages:
         if stage.kind == "stage":
             method.begin(stage.number)
@@ -128,7 +131,7 @@ def travel(
         if stage.kind == "stage":
             method.finish(stage.number)
             name = method.model(stage.number)
-        _examine(journey, environment, stage.label, name, base, listener)
+        _examine(journey, environment, stage.label, name, base, listener, ranks)
         write_results(journey, method)
     picture(journey)
     listener.finished(journey)
@@ -177,11 +180,13 @@ def _examine(
     name: str,
     base: Policy,
     listener: Listener,
+    ranks: Ranks,
 ) -> None:
-    """Examine a model, unless that was done before."""
+    """Examine a model with all ranks, unless that was done before."""
     found = journey.examined(label)
     if found is None:
-        policy = base if label == BASE else load_model(journey.config, name)
+        ranks.visit(journey.path / CONFIG, name)
+        policy = base if label == BASE else load_as_is(journey.config, name)
         found = examine(
             journey.config,
             environment,
@@ -190,6 +195,7 @@ def _examine(
             journey.order,
             base=base,
             tell=lambda domain, done, total: listener.examining(label, domain, done, total),
+            ranks=ranks,
         )
         write_examination(journey.examination(label), found)
     listener.examined(journey, label, found)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from recollect.config.loading import load_config
 from recollect.engines.link import Link
 from recollect.engines.messages import (
     Apply,
@@ -22,32 +23,50 @@ from recollect.engines.messages import (
     Play,
     Played,
     Ready,
+    Visit,
 )
 from recollect.engines.slices import Slices
 from recollect.envs.registry import load_environment
 from recollect.errors import RankFailed, RankLost, RecollectError
+from recollect.models.columns import route
+from recollect.models.loading import Policy
 from recollect.rollout.collector import Collector
 from recollect.train.checkpoint import load_checkpoint
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.interrupts import Interrupts
 from recollect.train.learner import Learner
-from recollect.train.parts import critic_from, make_collector, make_reference, policy_from
+from recollect.train.parts import (
+    critic_from,
+    load_as_is,
+    make_collector,
+    make_reference,
+    policy_from,
+)
 from recollect.train.ranks import Parameters, Work
 from recollect.train.sharding import sum_of_squares
 
 
 @dataclass(slots=True)
 class _Loaded:
-    """What a helper works with. Its guard never writes; its learner steps only with `slices`."""
+    """What a helper works with: a run that trains, or a model that is only played with.
 
-    learner: Learner
+    Its guard never writes; its learner steps only with `slices`.
+    """
+
+    policy: Policy
     collector: Collector
-    slices: Slices | None
+    learner: Learner | None = None
+    slices: Slices | None = None
 
     @property
     def parameters(self) -> Parameters:
-        return self.learner.parameters
+        return () if self.learner is None else self.learner.parameters
+
+    @property
+    def trains(self) -> Learner:
+        assert self.learner is not None, "an order to train a model that is only played with"
+        return self.learner
 
 
 def help_out(link: Link) -> None:
@@ -65,10 +84,10 @@ def help_out(link: Link) -> None:
                 link.send(End(), 0)
                 break
             try:
-                if isinstance(order, Open):
+                if isinstance(order, Open | Visit):
                     if loaded is not None:
                         loaded.collector.close()
-                    loaded = _load(order, link)
+                    loaded = _load(order, link) if isinstance(order, Open) else _visit(order)
                     shapes = {name: list(p.shape) for name, p in loaded.parameters}
                     link.send(Ready(shapes), 0)
                 else:
@@ -103,6 +122,8 @@ def _carry_out(
     signal: Callable[[], int | None],
 ) -> None:
     if isinstance(order, Play):
+        if loaded.learner is None:
+            _route(loaded.policy, order)
         with _weights(link, loaded):
             found = loaded.collector.collect(order.requests, order.sampling)
         link.send(Played(found, signal()), 0)
@@ -112,10 +133,16 @@ def _carry_out(
         with _weights(link, loaded):
             pass
     elif isinstance(order, Apply):
-        loaded.learner.follow(order.rate, order.scale)
+        loaded.trains.follow(order.rate, order.scale)
     else:
         with link.passing():
-            loaded.learner.lend()
+            loaded.trains.lend()
+
+
+def _route(policy: Policy, order: Play) -> None:
+    """Go through the column of a domain; an examination asks for one domain after the other."""
+    if policy.columns is not None and order.requests:
+        route(policy.model, policy.columns, order.requests[0].task.domain)
 
 
 def _compute(link: Link, work: Work, loaded: _Loaded, signal: Callable[[], int | None]) -> None:
@@ -124,7 +151,7 @@ def _compute(link: Link, work: Work, loaded: _Loaded, signal: Callable[[], int |
         link.same(loaded.parameters)
     with torch.random.fork_rng():
         torch.manual_seed(work.seed)
-        figures = loaded.learner.gradients(work)
+        figures = loaded.trains.gradients(work)
     if loaded.slices is None:
         link.send(Computed(figures, signal()), 0)
         link.add_up(loaded.parameters)
@@ -156,4 +183,12 @@ def _load(order: Open, link: Link) -> _Loaded:
     learner = Learner(policy, config, guard, reference, critic, shards=slices)
     if slices is not None and checkpoint is not None:
         learner.restore(checkpoint.folder, 0)  # a helper counts no versions
-    return _Loaded(learner, make_collector(config, environment, policy), slices)
+    return _Loaded(policy, make_collector(config, environment, policy), learner, slices)
+
+
+def _visit(order: Visit) -> _Loaded:
+    config = load_config(Path(order.settings)).config
+    environment = load_environment(config.environment.name, **config.environment.options)
+    policy = load_as_is(config, order.model)
+    policy.model.eval()
+    return _Loaded(policy, make_collector(config, environment, policy))

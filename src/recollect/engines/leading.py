@@ -23,6 +23,7 @@ from recollect.engines.messages import (
     Play,
     Played,
     Ready,
+    Visit,
 )
 from recollect.engines.shares import cut
 from recollect.engines.slices import LedSlices
@@ -65,6 +66,11 @@ class Leader:
             str(folder.resolve()), None if checkpoint is None else str(checkpoint.resolve())
         )
         self._order([order] * (self.size - 1))
+
+    def visit(self, settings: Path, model: str) -> None:
+        """Have the helpers load a model as it is; they do it while we load ours."""
+        self._slices = None
+        self._order([Visit(str(settings.resolve()), model)] * (self.size - 1))
 
     def shard(self, policy: Policy) -> LedSlices:
         """Cut a policy's weights; the helpers do the same once they have loaded theirs."""
@@ -184,7 +190,7 @@ class Leader:
         for rank in range(1, self.size):
             self._link.send(order, rank)
 
-    def _order(self, orders: Sequence[Open | Play | Compute]) -> None:
+    def _order(self, orders: Sequence[Open | Visit | Play | Compute]) -> None:
         self._busy = True
         for rank, order in enumerate(orders, start=1):
             self._link.send(order, rank)

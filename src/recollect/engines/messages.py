@@ -20,8 +20,16 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
+class Visit:
+    """Load a model as it is, to play attempts with; `settings` is the file that tells how."""
+
+    settings: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
-    """It is loaded; `shapes` are those of the parameters that train, by name."""
+    """It is loaded; `shapes` are those of the parameters that the leader will send, by name."""
 
     shapes: dict[str, list[int]]
 

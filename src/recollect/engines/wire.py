@@ -31,6 +31,7 @@ from recollect.types import Sampling, Task
 
 _RECORDS: tuple[type, ...] = (
     messages.Open,
+    messages.Visit,
     messages.Ready,
     messages.Play,
     messages.Played,

@@ -13,12 +13,17 @@ from pathlib import Path
 
 from recollect.continual import merging
 from recollect.continual.fisher import Weights
-from recollect.continual.methods.fusion import Fusion, Note, by_shares, put
+from recollect.continual.methods.fusion import Figures, Fusion, by_shares, put
 from recollect.models.loading import Policy
 
 
 class AdaptiveFusion(Fusion):
-    """Merges by the best of several shares."""
+    """Merges by the best of several shares, whatever the rule of plain fusion is."""
+
+    @property
+    def weighs_by_fisher(self) -> bool:
+        """Shares are searched; nothing else weighs."""
+        return False
 
     def merge(
         self,
@@ -27,18 +32,18 @@ class AdaptiveFusion(Fusion):
         models: Sequence[Weights],
         folder: Path,
         own_score: float,
-    ) -> tuple[Weights, Note]:
+    ) -> tuple[Weights, Figures]:
         """Try every candidate; the first of the best wins."""
         domains = self.journey.order[: number + 1]
         if number == 0:
             return models[0], {"share_0": 1.0, "search_score": own_score}
         count, seed = self.config.continual.fusion.candidates, self.config.run.seed
-        best: tuple[float, Weights, Note] | None = None
+        best: tuple[float, Weights, Figures] | None = None
         for shares in merging.candidate_shares(len(models), count, seed):
-            merged, note = by_shares(models, shares)
+            merged, figures = by_shares(models, shares)
             put(policy, merged)
             found = self.score(policy, domains)
             if best is None or found > best[0]:
-                best = found, merged, {**note, "search_score": found}
+                best = found, merged, {**figures, "search_score": found}
         assert best is not None
         return best[1], best[2]

@@ -15,19 +15,14 @@ import torch
 
 from recollect.continual.fisher import (
     Weights,
-    fisher,
     load_weights,
-    sample_rows,
     save_weights,
     trained_weights,
 )
 from recollect.continual.holding import Hold, Holder
 from recollect.continual.journey import write_whole
 from recollect.continual.methods.sequential import Sequential
-from recollect.models.loading import Policy
-from recollect.train.checkpoint import load_checkpoint
 from recollect.train.companion import Companion
-from recollect.train.parts import policy_from
 
 FILE = "fisher.safetensors"
 
@@ -61,22 +56,9 @@ class Ewc(Sequential):
 
         write_whole(self.journey.state(number), write)
 
-    def measure(self, number: int, policy: Policy) -> Weights:
-        """Fisher information of a stage's policy on its own domain."""
-        config = self.journey.run(self.journey.stage(number)).load()
-        count = self.config.continual.ewc.fisher_rows
-        rows = sample_rows(config, self.environment, policy, count)
-        return fisher(policy, rows, config.rollout.temperature)
-
     def combined(self, number: int, new: Weights) -> Weights:
         """What is kept: the new domain's own."""
         return new
-
-    def policy_after(self, number: int) -> Policy:
-        """Load the policy that a stage ended with, ready for gradients."""
-        stage = self.journey.stage(number)
-        config = self.journey.run(stage).load()
-        return policy_from(config, load_checkpoint(self.journey.checkpoint(stage)))
 
     def summary(self, number: int) -> Mapping[str, float]:
         """Say how large the kept Fisher information is, in all."""

@@ -22,25 +22,27 @@ from recollect.continual import merging
 from recollect.continual.examiner import examine
 from recollect.continual.fisher import (
     Weights,
-    fisher,
     load_weights,
-    sample_rows,
     save_weights,
     trained_weights,
 )
 from recollect.continual.journey import write_whole
 from recollect.continual.methods.sequential import Sequential
 from recollect.models.loading import Policy
-from recollect.train.checkpoint import load_checkpoint
 from recollect.train.parts import policy_from
 
-_NOTE = "fusion.json"
+_FIGURES = "fusion.json"
 _FISHER = "fisher.safetensors"
-Note = dict[str, float]
+Figures = dict[str, float]
 
 
 class Fusion(Sequential):
     """Merges by a fixed rule."""
+
+    @property
+    def weighs_by_fisher(self) -> bool:
+        """Tell whether Fisher information takes part."""
+        return self.config.continual.fusion.rule == "fisher"
 
     def starts_from(self, number: int) -> str:
         """Begin with the merged model, or with the base."""
@@ -53,16 +55,16 @@ class Fusion(Sequential):
 
         def write(folder: Path) -> None:
             policy = self.policy_after(number)
-            note: Note = {"own_score": self.score(policy, (self.journey.order[number],))}
-            if self.config.continual.fusion.rule == "fisher":
-                save_weights(folder / _FISHER, ("fisher", self._measure(number, policy)))
+            figures: Figures = {"own_score": self.score(policy, (self.journey.order[number],))}
+            if self.weighs_by_fisher:
+                save_weights(folder / _FISHER, ("fisher", self.measure(number, policy)))
             models = [trained_weights(self.policy_after(k)) for k in range(number)]
             models.append(trained_weights(policy))
-            merged, more = self.merge(number, policy, models, folder, note["own_score"])
+            merged, more = self.merge(number, policy, models, folder, figures["own_score"])
             put(policy, merged)
             policy.save(folder)
-            content: Any = {**note, **more}
-            (folder / _NOTE).write_text(canonical_json(content), encoding="utf-8")
+            content: Any = {**figures, **more}
+            (folder / _FIGURES).write_text(canonical_json(content), encoding="utf-8")
 
         write_whole(self.journey.state(number), write)
 
@@ -72,7 +74,7 @@ class Fusion(Sequential):
 
     def summary(self, number: int) -> Mapping[str, float]:
         """Say what was kept when merging."""
-        content: Any = strict_json((self.journey.state(number) / _NOTE).read_bytes())
+        content: Any = strict_json((self.journey.state(number) / _FIGURES).read_bytes())
         return {str(name): float(value) for name, value in content.items()}
 
     def merge(
@@ -82,13 +84,13 @@ class Fusion(Sequential):
         models: Sequence[Weights],
         folder: Path,
         own_score: float,
-    ) -> tuple[Weights, Note]:
+    ) -> tuple[Weights, Figures]:
         """Merge by the rule of the configuration; gives the weights and figures to keep.
 
         `policy` may be used to try weights; `folder` is the state that is being written.
         """
         wanted = self.config.continual.fusion
-        if wanted.rule == "fisher":
+        if self.weighs_by_fisher:
             files = [*(self.journey.state(k) for k in range(number)), folder]
             fishers = [load_weights(file / _FISHER, policy.device)["fisher"] for file in files]
             return merging.fisher_weighted(models, fishers), {}
@@ -106,12 +108,6 @@ class Fusion(Sequential):
             shares = merging.performance_shares([*earlier, own_score])
         return by_shares(models, shares)
 
-    def policy_after(self, number: int) -> Policy:
-        """Load the policy that a stage's training ended with, before merging."""
-        stage = self.journey.stage(number)
-        config = self.journey.run(stage).load()
-        return policy_from(config, load_checkpoint(self.journey.checkpoint(stage)))
-
     def score(self, policy: Policy, domains: Sequence[str]) -> float:
         """Mean score of a policy on the search tasks of some domains."""
         wanted, config = self.config.continual.fusion, self.config
@@ -124,22 +120,16 @@ class Fusion(Sequential):
         means = [each.by_task(kind) for each in found.domains]
         return sum(sum(each) / len(each) for each in means) / len(means)
 
-    def _measure(self, number: int, policy: Policy) -> Weights:
-        config = self.journey.run(self.journey.stage(number)).load()
-        count = self.config.continual.ewc.fisher_rows
-        rows = sample_rows(config, self.environment, policy, count)
-        return fisher(policy, rows, config.rollout.temperature)
 
-
-def by_shares(models: Sequence[Weights], shares: Sequence[float]) -> tuple[Weights, Note]:
+def by_shares(models: Sequence[Weights], shares: Sequence[float]) -> tuple[Weights, Figures]:
     """Average with shares."""
-    merged, note = merged_by(models, lambda found: merging.average(found, shares))
-    return merged, {**note, **{f"share_{k}": share for k, share in enumerate(shares)}}
+    merged, figures = merged_by(models, lambda found: merging.average(found, shares))
+    return merged, {**figures, **{f"share_{k}": share for k, share in enumerate(shares)}}
 
 
 def merged_by(
     models: Sequence[Weights], rule: Callable[[Sequence[Weights]], Weights]
-) -> tuple[Weights, Note]:
+) -> tuple[Weights, Figures]:
     """Apply a rule to weights as they are, or to the products of low-rank adapters."""
     if not merging.is_low_rank(models[0]):
         return rule(models), {}

@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from recollect.config.schema.config import Config
+from recollect.continual.fisher import Weights, fisher, sample_rows
 from recollect.continual.journey import Journey
 from recollect.continual.schedule import Stage
 from recollect.envs.base import Environment
+from recollect.models.loading import Policy
 from recollect.train.batch import Batch
+from recollect.train.checkpoint import load_checkpoint
 from recollect.train.companion import Companion
+from recollect.train.parts import policy_from
 from recollect.train.session import Session
 
 
@@ -55,6 +59,19 @@ class Sequential:
     def previous(self, number: int) -> list[Stage]:
         """The stages before one."""
         return [self.journey.stage(earlier) for earlier in range(number)]
+
+    def policy_after(self, number: int) -> Policy:
+        """Load the policy that a stage's training ended with, ready for gradients."""
+        stage = self.journey.stage(number)
+        config = self.journey.run(stage).load()
+        return policy_from(config, load_checkpoint(self.journey.checkpoint(stage)))
+
+    def measure(self, number: int, policy: Policy) -> Weights:
+        """Fisher information of a stage's policy on its own domain, from attempts of its own."""
+        config = self.journey.run(self.journey.stage(number)).load()
+        count = self.config.continual.ewc.fisher_rows
+        rows = sample_rows(config, self.environment, policy, count)
+        return fisher(policy, rows, config.rollout.temperature)
 
 
 class Quiet:
