@@ -42,10 +42,11 @@ class Trajectory:
     the S sampled tokens in order, under the policy and the prompt that sampled them (natural
     logarithm, at the recorded temperature). Promises, checked at construction:
 
-    - segments tile the tokens in order, sampled tokens lie in assistant segments only;
+    - segments tile the tokens in order, sampled tokens lie in assistant segments only, and the
+      first token is never one of them: nothing would be there to predict it from;
     - log-probs are finite and <= 0, entropies finite and >= 0, the reward finite;
     - fresh and guided rows have log-probs, a policy version and a tokenizer fingerprint;
-    - a demo has no log-probs. It may be text only (no tokens) until it is first tokenised;
+    - a demo has no log-probs. It may be text only (no tokens): to be read, never trained on;
     - arrays are read-only.
 
     Two trajectories are equal when every field is, arrays bit for bit.
@@ -213,6 +214,8 @@ def _check_sampled(t: Trajectory) -> None:
         inside = sum(int(np.count_nonzero(t.sampled[s.start : s.end])) for s in assistant)
     if inside != count:
         raise InvalidRecord("sampled", f"marks {count - inside} tokens nobody sampled", t.id)
+    if count and t.sampled[0]:
+        raise InvalidRecord("sampled", "marks the first token: it answers nothing", t.id)
     for name, low, high in (
         ("logprobs", -np.inf, _LOGPROB_ROUNDING),
         ("entropies", -_LOGPROB_ROUNDING, np.inf),

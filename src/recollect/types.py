@@ -55,7 +55,7 @@ class Status(str, Enum):
     """Whether a stored row may be drawn. Only LIVE rows are."""
 
     LIVE = "live"
-    EVICTED = "evicted"  # lost its place under a budget; bytes go once no resume can need them
+    EVICTED = "evicted"  # lost its place under a budget; its bytes stay until somebody prunes
     BANNED = "banned"  # a person took it out
     QUARANTINED = "quarantined"  # damaged or incompatible
 

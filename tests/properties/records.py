@@ -116,7 +116,7 @@ def _segments(draw: st.DrawFn, origin: Origin) -> tuple[Segment, ...]:
     if origin is Origin.GUIDED:
         kinds, sizes = [*kinds, SegmentKind.NOTE], [*sizes, draw(st.integers(0, 3))]
     if origin is not Origin.DEMO:
-        kinds, sizes = [*kinds, SegmentKind.ASSISTANT], [*sizes, draw(st.integers(1, 9))]
+        kinds, sizes = [*kinds, SegmentKind.ASSISTANT], [*sizes, draw(st.integers(2, 9))]
     segments, start = [], 0
     for kind, size in zip(kinds, sizes, strict=True):
         view = (draw(st.lists(calls, max_size=2)), draw(texts), draw(texts))
@@ -133,7 +133,7 @@ def _sampled(
     sampled = np.zeros(length, dtype=np.bool_)
     for segment in segments:
         if segment.kind is SegmentKind.ASSISTANT:
-            for position in range(segment.start, segment.end):
+            for position in range(max(1, segment.start), segment.end):  # never the first token
                 sampled[position] = draw(st.booleans())
     if at_least_one and not sampled.any():
         sampled[length - 1] = True  # the last segment is the assistant's

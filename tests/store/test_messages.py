@@ -174,6 +174,16 @@ def test_a_reward_is_never_made_up(tmp_path: Path) -> None:
     assert row.success
 
 
+def test_an_answer_to_nothing_cannot_come_in(tmp_path: Path) -> None:
+    """A row whose first token was sampled could be drawn but not trained on, and end a run."""
+    answer = {"role": "assistant", "content": "Hi", "token_ids": [5, 6], "logprobs": [-0.5, -0.25]}
+    facts = {"policy_version": 0, "tokenizer": "tok", "sampling": {"temperature": 1.0}}
+    eager = make.message_line(messages=[answer], id="eager", **facts)
+    report, rows = read(tmp_path, eager, make.message_line(id="good"))
+    assert [row.id for row in rows] == ["good"]
+    assert [bad.field for bad in report.bad] == ["sampled"]
+
+
 SECOND = 1  # the message that is changed below
 LINES: list[tuple[dict[str, Any], str, str]] = [
     ({"messages": ...}, "messages", "is missing"),

@@ -154,11 +154,13 @@ def _read_call(fields: Fields) -> ToolCall:
 
 
 def spelled(field: str, value: object) -> str:
-    """Spell a parsed JSON value; one that JSON cannot say (1e999) is refused by name."""
+    """Spell a value as JSON; what it cannot say (1e999, a date of Parquet's) is refused by name."""
     try:
         return canonical_json(value)
     except ValueError:
-        raise InvalidRecord(field, "holds a number that is too large") from None
+        raise InvalidRecord(field, "holds a number that is not finite") from None
+    except TypeError as error:
+        raise InvalidRecord(field, f"holds what JSON cannot say ({error})") from None
 
 
 def _check_complete(messages: list[_Message]) -> None:

@@ -219,9 +219,15 @@ def _choose(path: Path, file: BufferedReader, format_: str) -> tuple[str, str]:
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if format_ == "auto" and jsonl.is_header(start.partition(b"\n")[0]):
         return "jsonl", ""
-    looks = "It looks like neither messages nor an export of Recollect."
-    if b"\0" in head:
-        looks = "It looks like a binary file."
-    elif start.startswith(b"["):
-        looks = "It looks like one JSON array; write one object per line, e.g. with: jq -c '.[]'"
-    return ("messages" if format_ == "auto" else format_), looks
+    return ("messages" if format_ == "auto" else format_), _looks(start, b"\0" in head, format_)
+
+
+def _looks(start: bytes, is_binary: bool, format_: str) -> str:
+    """Say what a file may be in which no line is good."""
+    if is_binary:
+        return "It looks like a binary file."
+    if start.startswith(b"["):
+        return "It looks like one JSON array; write one object per line, e.g. with: jq -c '.[]'"
+    if format_ in FOREIGN:
+        return f"It does not look like what {format_} writes: name another file, or its format."
+    return "It looks like neither messages nor an export of Recollect."

@@ -62,9 +62,9 @@ class Receipt:
 class Row:
     """The metadata of a stored trajectory: what can be listed, filtered and weighed.
 
-    `seq` is the order of arrival, never reused. `uses` counts optimiser steps that applied
-    it and `last_use` is the latest such step. `advantage` and `priority` are those of its
-    newest score, None where it was never scored.
+    `seq` is the order of arrival, never reused. `uses` counts uses (draws that a training step
+    applied, however many passes) and `last_use` is the step of the latest. `advantage` and
+    `priority` are those of its newest score, None where it was never scored.
     """
 
     seq: int

@@ -121,6 +121,25 @@ def test_trl_writes_what_we_read(tmp_path: Path) -> None:
     assert report.added == 1
 
 
+def test_a_row_that_cannot_be_kept_leaves_the_others(tmp_path: Path) -> None:
+    """A struct column of any kind goes into `extra`; a date has no place in JSON."""
+    from datetime import datetime, timezone
+
+    file = _trl(
+        tmp_path / "c.parquet",
+        step=[1.0, float("nan"), 2.0],
+        prompt=["a", "b", "c"],
+        completion=["1", "2", "3"],
+        exact=[1.0, 1.0, 1.0],
+        when=[None, None, datetime(2026, 1, 1, tzinfo=timezone.utc)],
+    )
+    report, rows, _ = _import(tmp_path, file, format="trl")
+    assert [row.step for row in rows] == [1]
+    assert [bad.line for bad in report.bad] == [2, 3]
+    assert report.bad[0].field == "step"
+    assert "datetime" in report.bad[1].reason
+
+
 # -- tau2 -----------------------------------------------------------------------------------
 
 
@@ -170,6 +189,21 @@ def test_tau2_results_keep_what_the_agent_saw(tmp_path: Path) -> None:
     assert (row.id, row.stop, row.success) == ("sim-1", StopReason.DONE, True)
     task = tasks[row.task]
     assert (task.environment, task.id, task.domain) == ("tau2:telecom", "t-7", "telecom")
+
+
+def test_several_answers_of_tools_in_one_message(tmp_path: Path) -> None:
+    document = _tau2()
+    good, other = document["simulations"]
+    answers = [{"id": "c1", "content": "{}"}, {"role": "tool", "id": "c2", "content": "[]"}]
+    good["messages"][3] = {"role": "tool", "tool_messages": answers}
+    wrong = [{"role": "tool", "tool_messages": ["not an object"]}]
+    document["simulations"] = [good, {**other, "reward_info": {"reward": 1.0}, "messages": wrong}]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(document))
+    report, (row,), _ = _import(tmp_path, file, format="tau2")
+    tools = [s for s in row.segments if s.kind is SegmentKind.TOOL]
+    assert [(s.text, s.call_id) for s in tools] == [("{}", "c1"), ("[]", "c2")]
+    assert [(bad.line, bad.field) for bad in report.bad] == [(2, "messages[0].tool_messages[0]")]
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"simulations": 3}', "garbage"])
@@ -232,6 +266,35 @@ def test_verifiers_results_are_demos_where_it_is_not(tmp_path: Path) -> None:
     _, (row,), _ = _import(tmp_path, file, format="verifiers")
     assert (row.origin, row.tokens.size) == (Origin.DEMO, 0)
     assert [segment.text for segment in row.segments][-1] == "SLATE"
+
+
+def test_examples_in_a_prompt_were_not_sampled(tmp_path: Path) -> None:
+    """Few-shot answers, and a beginning that was put into the model's mouth."""
+    shots = _result()
+    shots["prompt"] = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": "AROSE"},
+        {"role": "user", "content": "Again"},
+    ]
+    begun = {**_result(), "example_id": 5}
+    begun["prompt"] = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": "I say"}]
+    begun["metrics"] = {"turns": 2, "won": True}
+    file = _lines(tmp_path / "results.jsonl", shots, begun)
+    report, rows, _ = _import(tmp_path, file, format="verifiers", sampled=SAMPLED)
+    assert report.bad == ()
+    for row in rows:
+        assert row.tokens[row.sampled].tolist() == [10, 11, 12]
+        assert row.sampled.tolist() == [False] * 3 + [True, True, False, True]
+    assert rows[1].reward.parts == {"turns": 2.0, "won": 1.0}
+
+
+def test_an_answer_to_nothing_is_a_bad_line(tmp_path: Path) -> None:
+    file = _lines(tmp_path / "results.jsonl", {**_result(), "prompt": []}, _result())
+    report, rows, _ = _import(tmp_path, file, format="verifiers", sampled=SAMPLED)
+    assert len(rows) == 1
+    assert [str(bad) for bad in report.bad] == [
+        "line 1: prompt: is empty: nothing stands before the first answer"
+    ]
 
 
 def test_calls_that_do_not_continue_each_other_are_bad_lines(tmp_path: Path) -> None:

@@ -54,13 +54,15 @@ def row_of_tau2(fields: Fields, environment: str) -> dict[str, Any]:
     return row
 
 
-def _messages(fields: Fields) -> list[dict[str, Any]]:
-    role = fields.take("role")
+def _messages(fields: Fields, role: str | None = None) -> list[dict[str, Any]]:
+    role = fields.take("role") if role is None else role
     if role == "tool":
         together = fields.optional_items("tool_messages")
         if together is not None:  # several answers in one message
-            parts = (Fields({"role": "tool", **part}, "tool_messages") for part in together)
-            return [message for part in parts for message in _messages(part)]
+            parts = (
+                Fields(part, fields.item("tool_messages", n)) for n, part in enumerate(together)
+            )
+            return [message for part in parts for message in _messages(part, "tool")]
         if fields.take("requestor", "assistant") != "assistant":
             return []
         text = fields.take("content", "")

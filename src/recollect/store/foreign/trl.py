@@ -15,8 +15,6 @@ from recollect.errors import BadFile, InvalidRecord, MissingExtra
 from recollect.store.fields import Fields, kind_of
 from recollect.store.foreign.sampler import SampledBy
 
-_NOT_REWARDS = ("step", "prompt", "completion", "advantage")
-
 
 def read_trl(path: Path) -> Iterator[dict[str, Any]]:
     """Read the rows of a file as plain values, a batch at a time."""
@@ -59,7 +57,7 @@ def row_of_trl(fields: Fields, sampled: SampledBy | None) -> dict[str, Any]:
         "messages": [*prompt, *completion],
         "reward": sum(given.values()),
         "reward_parts": given,
-        "step": int(step),
+        "step": int(step) if isinstance(step, float) and step.is_integer() else step,
     }
     return {**row, "extra": {"trl": extra}} if extra else row
 

@@ -86,7 +86,8 @@ def _result(fields: Fields, sampled: SampledBy | None) -> dict[str, Any]:
         },
     }
     if isinstance(metrics, dict):
-        row["reward_parts"] = {n: v for n, v in metrics.items() if isinstance(v, int | float)}
+        numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float)}
+        row["reward_parts"] = {n: int(v) if isinstance(v, bool) else v for n, v in numbers.items()}
     if sampled is not None and steps:
         _add_tokens(row["messages"], len(prompt), steps)
         row |= sampled.members()
@@ -101,17 +102,21 @@ def _add_tokens(messages: list[dict[str, Any]], prompt: int, steps: list[Any]) -
     """
     for message in messages:
         message["token_ids"] = []
+        if message.get("role") == "assistant":  # of examples in the prompt nothing was sampled
+            message["logprobs"] = []
     so_far: list[int] = []
-    answers = [m for m in messages[prompt:] if m.get("role") == "assistant"]
-    if len(answers) != len(steps):
-        raise InvalidRecord("trajectory", f"has {len(steps)} calls for {len(answers)} answers")
-    for step, answer in zip(steps, answers, strict=True):
+    places = [n for n, m in enumerate(messages) if n >= prompt and m.get("role") == "assistant"]
+    if len(places) != len(steps):
+        raise InvalidRecord("trajectory", f"has {len(steps)} calls for {len(places)} answers")
+    if places and places[0] == 0:
+        raise InvalidRecord("prompt", "is empty: nothing stands before the first answer")
+    for step, place in zip(steps, places, strict=True):
         tokens = Fields(Fields(step, "trajectory").take("tokens"), "trajectory.tokens")
         read, written = tokens.items("prompt_ids"), tokens.items("completion_ids")
         values, mask = tokens.items("completion_logprobs"), tokens.items("completion_mask", [])
         if read[: len(so_far)] != so_far:
             raise InvalidRecord("trajectory", "a call does not go on where the last one ended")
-        before = messages[next(n for n, m in enumerate(messages) if m is answer) - 1]
+        before, answer = messages[place - 1], messages[place]
         before["token_ids"] = [*before["token_ids"], *read[len(so_far) :]]
         if before.get("role") == "assistant":  # what stands between two answers was not sampled
             before["logprobs"] = [*before["logprobs"], *[None] * (len(read) - len(so_far))]
