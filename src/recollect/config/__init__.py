@@ -11,7 +11,7 @@ from recollect.config.json_schema import json_schema
 from recollect.config.loading import LoadedConfig, load_config
 from recollect.config.presets import list_presets
 from recollect.config.schema.config import Config
-from recollect.config.showing import Change, as_yaml, config_digest, diff, resolved_lines
+from recollect.config.showing import Change, as_yaml, diff, resolved_lines
 from recollect.config.tree import Source
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "LoadedConfig",
     "Source",
     "as_yaml",
-    "config_digest",
     "diff",
     "json_schema",
     "list_presets",

@@ -17,6 +17,8 @@ Defaults are in the code. A YAML file holds only what differs from them, and fla
 recollect train demo                                  # a preset, by name
 recollect train mine.yaml train.learning_rate=3e-4    # your file, one value changed
 recollect train mine.yaml --dry-run                   # every value, and where it came from
+recollect config diff demo mine.yaml                  # what yours changes
+recollect config schema > recollect.schema.json       # for editors that check and complete YAML
 ```
 
 A file is a mapping of sections. `preset: demo` as its first line makes it start from a preset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recollect.canonical import Json, canonical_json, digest
+from recollect.canonical import Json
 from recollect.config.loading import LoadedConfig
 from recollect.config.scalars import spell, spell_text
 from recollect.config.schema.config import Config
@@ -63,11 +63,6 @@ def as_yaml(config: Config) -> str:
                     option = spell_text(entry[len(key) + 1 :])
                     lines.append(f"{indent}    {option}: {spell(value, null='null')}")
     return "\n".join(lines) + "\n"
-
-
-def config_digest(config: Config) -> str:
-    """Hash all values to 32 hex digits: equal for equal configurations, on any machine."""
-    return digest("config", canonical_json(config.model_dump(mode="json")))
 
 
 def diff(a: Config, b: Config) -> tuple[Change, ...]:

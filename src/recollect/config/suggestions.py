@@ -91,8 +91,11 @@ FOREIGN_NAMES = {
     "train_sample_keepratio": "notes.keep_share",
     "experience_template": "notes.template",
     "updated_freq": "distill.every",
-    "off_cliprange_high": "notes.clip_high",
+    "off_cliprange_high": "correction.clip_high",
 }
+
+# One name there, two settings here.
+_ALSO = {"off_cliprange_high": "notes.clip_high"}
 
 # Other spellings of a choice, by setting.
 FOREIGN_CHOICES = {
@@ -119,7 +122,7 @@ def suggest_key(key: str) -> str:
     if key in RENAMED_KEYS:
         return f"It is called {RENAMED_KEYS[key]} now."
     name = key.rpartition(".")[2]
-    found = [FOREIGN_NAMES[name.lower()]] if name.lower() in FOREIGN_NAMES else []
+    found = [names[name.lower()] for names in (FOREIGN_NAMES, _ALSO) if name.lower() in names]
     found = [*found, *_same_name(name)] or _near(key)
     if found:
         return f"Did you mean {' or '.join(found)}?"
