@@ -11,7 +11,8 @@ the same learning rates to choose from and a knob for how much a row is used: ep
 for the twin, updates on stored rows for replay. There a **wide twin** takes part, which generates
 four groups a step, as many rollouts in all: the strongest run without replay may be either. Only
 "best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
-rate. Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
+rate. **untuned** is replay as set against the strongest run without it, what a newcomer gets.
+Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
 levels on the way; seconds are of training steps, without evaluations.
 
 The dear regime has the tasks of the dense one and takes its settings; its curves over rollouts are
@@ -110,7 +111,7 @@ REGIMES = {
     # The same tasks from the shipped model: a fifth of the first rows succeed.
     "dense": Regime((), 72, 0.5, ("1e-4", "2e-4")),
     # Tools that take their time: nearly all seconds go into rollouts.
-    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 72, 0.5, at_once=3, tuned_in="dense"),
+    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 48, 0.5, at_once=8, tuned_in="dense"),
 }
 
 
@@ -136,6 +137,7 @@ def run_regime(
     regime = REGIMES[name]
     settings = (*regime.all_settings, *BUFFER, *args.settings)
     figures: dict[str, Any] = {"target": regime.target, "settings": shown(settings)}
+    studies = dict[str, Study]()
     ways = ("same",) if args.same else ("best",) if regime.tuned_in else ("same", "best")
     for way in ways:
         arms, tuning = [REPLAY.tuned(regime.replay), TWIN], None
@@ -158,8 +160,17 @@ def run_regime(
         )
         write_study(study)
         console.print(f"\n[bold]{name}, {way}[/bold]\n{verdict(study)}", highlight=False)
-        figures[way] = study_figures(study)
+        figures[way], studies[way] = study_figures(study), study
+    if len(studies) == 2:
+        figures["untuned"] = untuned(studies["same"], studies["best"])
     return figures
+
+
+def untuned(same: Study, best: Study) -> dict[str, Any]:
+    """Replay as it is set, against the strongest run without it: what a newcomer gets."""
+    replay, strongest = same.arms[0], max(best.arms[1:], key=_strength)
+    found = compare(replay.runs, strongest.runs, best.span)
+    return {"against": strongest.arm.name, **_ratios(found)}
 
 
 def study_figures(study: Study) -> dict[str, Any]:
@@ -257,6 +268,12 @@ def show(figures: dict[str, Any]) -> Table:
                 spelt(f["area_difference"], "+.3f") if first else "",
                 spelt(f["final_difference"], "+.3f") if first else "",
             )
+    for name, regime in figures.items():
+        if f := regime.get("untuned"):
+            ratios = (spelt(f["rollouts_ratio"]), spelt(f["seconds_ratio"]))
+            changes = (spelt(f["area_difference"], "+.3f"), spelt(f["final_difference"], "+.3f"))
+            against = f"{f['against']} at its best"
+            table.add_row(name, "untuned", against, f"{regime['target']:.0%}", *ratios, *changes)
     return table
 
 

@@ -2,13 +2,14 @@
 
     python benchmarks/replay_settings.py                 all arms, three seeds
     python benchmarks/replay_settings.py --seeds 1       a look; writes no results
-    python benchmarks/replay_settings.py --group mix     one group of arms; writes no results
+    python benchmarks/replay_settings.py --group mix     one group of arms
 
-Every arm is the demo preset, four groups a step, with a few settings changed, all at the preset's
-learning rate: this compares arms of replay with each other. What replay is worth is for
-replay_gain.py, where the twin has its own best setting. Group **buffer** begins with a model that
-is hardly ever right; group **mix** with the shipped one and only 24 tasks, so that each comes back
-every sixth step. "area" is the mean held-out success while learning, in points.
+Every arm is the demo preset with a few settings changed, all at the preset's learning rate: this
+compares arms of replay with each other. What replay is worth is for replay_gain.py, where the twin
+has its own best setting. Group **buffer** begins with a model that is hardly ever right, and takes
+four groups a step; **limits** as well, with one group a step as in replay_gain; **mix** begins with
+the shipped model and only 24 tasks, so that each comes back every sixth step. "area" is the mean
+held-out success while learning, in points. Each group has a results file of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.table import Table
 
 from recollect.compare.arms import TWIN, Arm
 from recollect.compare.study import ArmResult, Study, run_study, write_study
-from replay_gain import RARE, make_rare
+from replay_gain import RARE, REGIMES, make_rare
 from results_file import spread, write_results
 from study_figures import shown
 
@@ -58,6 +59,16 @@ GROUPS = {
         },
         0.4,
     ),
+    "limits": Group(
+        (*REGIMES["sparse"].all_settings, BUFFER, "replay.buffer_rows=32"),
+        {
+            "age-30-uses-4": ("pool.max_age=30", "pool.max_uses=4"),
+            "age-200-uses-4": ("pool.max_age=200", "pool.max_uses=4"),
+            "age-200-uses-16": ("pool.max_age=200", "pool.max_uses=16"),
+            "age-200-uses-16-alike": ("pool.max_age=200", "pool.max_uses=16", "draw.alpha=0"),
+        },
+        REGIMES["sparse"].target,
+    ),
     "mix": Group(
         (*BASE, "environment.tasks=24", "run.steps=24", "eval.every=3"),
         {
@@ -66,7 +77,7 @@ GROUPS = {
             "mix-baseline": (MIX, "replay.participation=baseline"),
             "mix-off": (MIX, "replay.participation=off"),
             "mix-highest-entropy": (MIX, "draw.choice=highest_entropy"),
-            "mix-newest": (MIX, "draw.choice=newest"),
+            "mix-lowest-entropy": (MIX, "draw.choice=lowest_entropy"),
             "mix-likeliest": (MIX, "draw.choice=likeliest"),
             "mix-gaussian": (MIX, "draw.buckets=gaussian"),
             "mix-retire": (MIX, "replay.retire=true"),
@@ -127,7 +138,7 @@ def run_group(name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run all arms, print the tables, write benchmarks/results/replay_settings.json."""
+    """Run all arms, print the tables, write benchmarks/results/replay_settings_GROUP.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--group", choices=list(GROUPS), action="append")
     parser.add_argument("--seeds", type=int, default=3)
@@ -135,12 +146,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("compare/replay_settings"))
     args = parser.parse_args()
     make_rare()
-    figures = {name: run_group(name, args) for name in args.group or GROUPS}
-    if args.group or args.seeds < 3:
-        return
-    packages = ["torch", "transformers", "numpy"]
-    path = write_results("replay_settings", figures, range(100, 100 + args.seeds), packages)
-    Console().print(f"written to {path}")
+    for name in args.group or GROUPS:
+        figures = run_group(name, args)
+        if args.seeds >= 3:
+            seeds = range(100, 100 + args.seeds)
+            packages = ["torch", "transformers", "numpy"]
+            path = write_results(f"replay_settings_{name}", figures, seeds, packages)
+            Console().print(f"written to {path}")
 
 
 if __name__ == "__main__":

