@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Tests wait for disks and for processes that they kill at least as much as they compute.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(16, 2 * (os.cpu_count() or 1)))')
 EXTRAS := train,parquet,plot,postgres,reasoning,smol,zstd,dev
 
 # The work here is many small tensors: more threads than one only get in each other's way.
@@ -29,7 +31,7 @@ tiny: $(STAMP)   ## rebuild the built-in model from its seed (half an hour)
 	$(BIN)/python scripts/make_tiny.py
 
 test: $(STAMP)   ## the tests, with the quick part of the fault suite
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: $(STAMP)  ## style, types and the order of the rooms
 	$(BIN)/ruff check .

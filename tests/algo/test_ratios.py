@@ -4,16 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from recollect.algo.ratios import (
-    MAX_LOG_RATIO,
-    Level,
-    effective_sample_size,
-    log_ratios,
-    ratio_quantiles,
-    row_effective_sample_size,
-    row_ratio_quantiles,
-)
-from recollect.algo.rows import Rows, row_counts, row_means, row_sums, spread
+from recollect.algo.ratios import MAX_LOG_RATIO, Level, log_ratios, truncated_ratios
+from recollect.algo.rows import Rows, row_means, row_sums, spread
 
 from .batches import Batch, batches, bounded, flags, gradient, tokens
 
@@ -67,52 +59,6 @@ def test_wrong_arguments() -> None:
         log_ratios(NEW, OLD, MASK, level="turn", rows=ROWS)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"logprobs\[4\], behaviour_logprobs\[3\]"):
         log_ratios(NEW, OLD[:3], MASK)
-    with pytest.raises(ValueError, match=r"quantiles\[1\] must be in \[0, 1\]"):
-        ratio_quantiles(NEW, MASK, (0.5, 1.5))
-    with pytest.raises(ValueError, match=r"rows\[2\]"):
-        row_effective_sample_size(NEW, Rows.from_lengths([2]), MASK)
-
-
-def test_effective_sample_size_by_hand() -> None:
-    # Weights 1, 2, 3: 36 / 14. A masked weight does not count.
-    weights = tokens(0.0, math.log(2), math.log(3), 50.0)
-    assert effective_sample_size(weights, MASK).item() == pytest.approx(36 / 14)
-    # Per row: (1 + 2)^2 / 5 and one weight alone.
-    torch.testing.assert_close(row_effective_sample_size(weights, ROWS, MASK), tokens(1.8, 1.0))
-
-
-def test_effective_sample_size_at_the_extremes() -> None:
-    everything = torch.ones(8, dtype=torch.bool)
-    assert effective_sample_size(torch.full((8,), 500.0), everything).item() == pytest.approx(8)
-    dominated = torch.tensor([500.0, *[-500.0] * 7])
-    assert effective_sample_size(dominated, everything).item() == pytest.approx(1)
-    assert effective_sample_size(dominated, ~everything).item() == 0.0
-    assert effective_sample_size(torch.zeros(0), flags()).item() == 0.0
-
-
-def test_quantiles_by_hand() -> None:
-    values = tokens(1.0, 2.0, 4.0, 100.0).log()
-    found = ratio_quantiles(values, MASK, (0.0, 0.25, 0.5, 1.0))
-    torch.testing.assert_close(found, tokens(1.0, 1.5, 2.0, 4.0))
-    rows = row_ratio_quantiles(values, ROWS, MASK, (0.5, 1.0))
-    torch.testing.assert_close(rows, torch.stack([tokens(1.5, 2.0), tokens(4.0, 4.0)]))
-
-
-def test_quantiles_of_nothing_are_zero() -> None:
-    assert ratio_quantiles(NEW, flags(0, 0, 0, 0), (0.5,)).tolist() == [0.0]
-    assert ratio_quantiles(torch.zeros(0), flags(), (0.0, 1.0)).tolist() == [0.0, 0.0]
-    rows = Rows(torch.tensor([1, 1, 1, 1]), 3)
-    found = row_ratio_quantiles(torch.zeros(4), rows, MASK, (0.5,))
-    assert found.tolist() == [[0.0], [1.0], [0.0]]
-
-
-def test_the_variance_wall() -> None:
-    """Reference peers §3.2: with log-ratios of deviation s over T tokens, ESS is exp(-T s^2)."""
-    generator = torch.Generator().manual_seed(0)
-    drift = 0.02 * math.sqrt(1000) * torch.randn(40_000, generator=generator, dtype=torch.float64)
-    everything = torch.ones(40_000, dtype=torch.bool)
-    fraction = effective_sample_size(drift, everything).item() / 40_000
-    assert fraction == pytest.approx(math.exp(-0.4), abs=0.02)
 
 
 @bounded
@@ -133,27 +79,16 @@ def test_levels_agree_with_rows(batch: Batch) -> None:
         assert (per_token.abs() <= MAX_LOG_RATIO).all()
 
 
-@bounded
-@given(batches)
-def test_effective_sample_size_is_between_one_and_n(batch: Batch) -> None:
-    drift = log_ratios(batch.logprobs, batch.behaviour, batch.mask)
-    found = row_effective_sample_size(drift, batch.rows, batch.mask)
-    counts = row_counts(batch.mask, batch.rows)
-    assert torch.isfinite(found).all()
-    assert ((found >= 0.999) | (counts == 0)).all()
-    assert (found <= counts * (1 + 1e-9)).all()
+def test_truncated_ratios_by_hand() -> None:
+    # e^.5, e^-1 and 1 inside the mask; the last token is outside and weighs 1.
+    found = truncated_ratios(NEW, OLD, MASK, cap=2.0)
+    assert found.tolist() == pytest.approx([math.exp(0.5), math.exp(-1.0), 1.0, 1.0])
+    assert truncated_ratios(NEW, OLD, MASK, cap=1.2).tolist()[0] == pytest.approx(1.2)
+    assert truncated_ratios(NEW, NEW, MASK, cap=1.0).tolist() == [1.0] * 4
+    with pytest.raises(ValueError, match="cap"):
+        truncated_ratios(NEW, OLD, MASK, cap=0.5)
 
 
-@bounded
-@given(batches)
-def test_quantiles_equal_torch(batch: Batch) -> None:
-    drift = log_ratios(batch.logprobs, batch.behaviour, batch.mask).detach()
-    levels = (0.0, 0.1, 0.5, 0.99, 1.0)
-    inside = drift.exp()[batch.mask]
-    if inside.numel():
-        reference = torch.quantile(inside, torch.tensor(levels, dtype=torch.float64))
-        torch.testing.assert_close(ratio_quantiles(drift, batch.mask, levels), reference)
-    per_row = row_ratio_quantiles(drift, batch.rows, batch.mask, levels)
-    for row in range(batch.rows.count):
-        chosen = batch.mask & (batch.rows.index == row)
-        torch.testing.assert_close(per_row[row], ratio_quantiles(drift, chosen, levels))
+def test_truncated_ratios_are_constants() -> None:
+    new = NEW.clone().requires_grad_()
+    assert not truncated_ratios(new, OLD, MASK, cap=2.0).requires_grad

@@ -20,8 +20,9 @@ COMMANDS = [
     for command in app.registered_commands
     if command.callback is not None
 ]
-# What serves until it is stopped, and what goes on with a run, has no answer to print.
-WITHOUT_JSON = ("resume", "notes serve", "serve policy")
+# What serves until it is stopped, and what goes on with a run, has no answer to print; a schema is
+# JSON anyway.
+WITHOUT_JSON = ("resume", "notes serve", "serve policy", "config schema")
 
 
 def every_command(group: typer.Typer, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -68,3 +68,6 @@ def test_a_grid_needs_tuning(here: Path) -> None:
     result = invoke("compare", "demo", *ARMS, "--grid", "train.epochs=1,2")
     assert result.exit_code == 2
     assert "--grid goes with --tune" in result.stderr
+    result = invoke("compare", "demo", *ARMS, "--tune-seeds", 3)
+    assert result.exit_code == 2
+    assert "--tune-seeds goes with --tune" in result.stderr

@@ -60,6 +60,12 @@ def test_a_run_is_scored_with_its_own_settings(run: Path) -> None:
     assert {cell["level"] for cell in cells[:-1]} == {2}
 
 
+def test_a_run_in_another_environment(run: Path) -> None:
+    """The run was trained on level 2, which another environment need not have."""
+    cells = ask_json("eval", run, "--env", f"{WORLDS}:Same", "--split", "dev", "--tasks", 4)
+    assert {cell["level"] for cell in cells[:-1]} == {1, 2}
+
+
 def test_failures_are_told(model: Path) -> None:
     result = invoke("eval", model, "--env", f"{WORLDS}:Broken", "--tasks", 2, "--split", "train")
     assert result.exit_code == 0

@@ -26,7 +26,7 @@ def test_no_arguments_name_three_next_commands(
     result = invoke()
     assert result.exit_code == 0
     assert result.stdout.count("  recollect ") == 3
-    assert "pool import" in result.stdout
+    assert "train demo" in result.stdout
 
 
 def test_no_arguments_where_there_is_a_store(filled: Filled) -> None:

@@ -47,6 +47,18 @@ def test_explain_shows_every_draw_of_a_step(run: Path) -> None:
     assert sum(entry["use"] is not None for entry in found) == len(uses)
 
 
+def test_explain_of_rows_that_were_removed_since(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert invoke("pool", "copy", str(run), str(copy)).exit_code == 0
+    before = invoke("replay", "explain", str(copy), "4", "--json").stdout
+    pruned = invoke("pool", "prune", "--store", str(copy), "--max-rows", 0, "--yes")
+    assert pruned.exit_code == 0, pruned.output
+    shown = invoke("replay", "explain", str(copy), "4")
+    assert shown.exit_code == 0, shown.output
+    assert all(e["draw"]["trajectory"][:8] in shown.output for e in json.loads(before))
+    assert invoke("replay", "explain", str(copy), "4", "--json").stdout == before
+
+
 def test_explain_of_a_step_without_draws(run: Path) -> None:
     shown = invoke("replay", "explain", str(run), "1")
     assert shown.exit_code == 0
@@ -81,6 +93,13 @@ def test_simulate_keeps_the_limits_and_writes_nothing(run: Path) -> None:
     assert set(found["uses"]) == {"1"}, "a row was drawn more often than it may be used"
     assert len(found["steps"]) == 5
     assert (run / "store.db").read_bytes() == before
+
+
+def test_simulate_does_not_wait_for_successes_that_nobody_can_have(run: Path) -> None:
+    args = ["replay", "simulate", "demo", str(run), "replay.modes=[buffer]", "--json"]
+    plain, waiting = invoke(*args), invoke(*args, "replay.start_success=0.35")
+    assert json.loads(plain.stdout)["draws"] > 0
+    assert json.loads(waiting.stdout) == json.loads(plain.stdout)
 
 
 def test_simulate_says_when_nothing_would_be_drawn(run: Path) -> None:

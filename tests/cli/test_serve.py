@@ -58,3 +58,6 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     store = tmp_path / "served.db"
     result = invoke("serve", "policy", str(tmp_path / "nothing"), "--store", store)
     assert_refused(result, "cannot be loaded")
+    wrong = invoke("serve", "policy", "tiny", "--port", 70_000, "--store", store)
+    assert wrong.exit_code == 2
+    assert "65535" in wrong.stderr

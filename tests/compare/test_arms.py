@@ -52,6 +52,11 @@ def test_the_twin_is_the_configuration_without_replay() -> None:
     assert (change.key, change.before, change.after) == ("replay.modes", "[buffer]", "[]")
 
 
+def test_no_task_of_the_twin_retires() -> None:
+    settings = ["replay.modes=[mix]", "replay.retire=true"]
+    assert not arm_config("demo", settings, TWIN, 0).replay.retire
+
+
 def test_a_configuration_that_replays_nothing_is_its_own_twin() -> None:
     with pytest.raises(BadComparison, match=r"its own twin.*replay\.modes"):
         check_arms("demo", ["replay.modes=[]"], [REPLAY, TWIN])

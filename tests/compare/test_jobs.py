@@ -49,6 +49,17 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     assert [path.name for path in training.started] == ["seed-0", "seed-1", "seed-2", "seed-3"]
 
 
+def test_one_server_has_the_weights_of_one_run(tmp_path: Path) -> None:
+    flags = "rollout.engine=vllm-server", "rollout.url=http://127.0.0.1:8000"
+    with pytest.raises(BadComparison, match=r"http://127.0.0.1:8000") as caught:
+        run_jobs(jobs(tmp_path, 2, *flags), FakeTraining(), parallel=2, pause=0)
+    assert "--jobs 1" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+    training = FakeTraining()
+    run_jobs(jobs(tmp_path, 2, *flags), training, pause=0)
+    assert len(training.started) == 2
+
+
 def test_so_many_at_a_time(tmp_path: Path) -> None:
     fake, at_work, most = FakeTraining(), set[Path](), []
 
@@ -142,6 +153,20 @@ def test_a_folder_of_another_comparison_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadComparison, match=r"train\.epochs was 1, is 2.*--out"):
         run_jobs(jobs(tmp_path, 2, "train.epochs=2"), training, pause=0)
     assert not (tmp_path / "seed-1").exists()  # refused before anything was made
+
+
+def test_files_that_are_named_from_here_are_the_same_when_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run writes down where they are; the command names them as before."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "world.py").write_text("")
+    flags = ("model.name=model", "environment.name=world.py:World")
+    training = FakeTraining()
+    run_jobs(jobs(tmp_path / "out", 1, *flags), training, pause=0)
+    run_jobs(jobs(tmp_path / "out", 2, *flags), training, pause=0)
+    assert [path.name for path in training.started] == ["seed-0", "seed-1"]
 
 
 def test_the_last_step(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,15 @@ def test_success_at_the_end() -> None:
     same = [10.0] * 5
     assert "replay ended with higher success" in verdict(study(same, same, (high, low)))
     assert "replay ended with lower success" in verdict(study(same, same, (low, high)))
+
+
+def test_arms_with_grids_of_their_own_are_counted_apart() -> None:
+    trial = Trial(("train.epochs=4",), (0.5,), 0)
+    found = study([10] * 5, [20] * 5, tuned=Tuned("x", (trial, trial), trial, ()))
+    first, last = found.arms
+    last = replace(last, tuned=Tuned("x", (trial,) * 3, trial, ()))
+    text = verdict(replace(found, arms=(first, last)))
+    assert "the best of its own settings (2 of replay, 3 of twin), tuned on seeds" in text
 
 
 def test_tuned_arms_say_how_and_where_the_grid_ended() -> None:

@@ -29,6 +29,14 @@ def test_the_names_are_defined_in_a_file_that_the_page_names() -> None:
     assert missing == []
 
 
+def test_a_name_is_defined_in_the_file_beside_it() -> None:
+    pairs = re.findall(r"`([A-Za-z_.]+)`\s+(?:\(|in\s)`([\w/]+\.py)`", TEXT)
+    assert len(pairs) > 20
+    for name, file in pairs:
+        source = (SOURCE / file).read_text(encoding="utf-8")
+        assert re.search(rf"(def|class) {name.split('.')[-1]}\b", source), (name, file)
+
+
 def test_the_phases_come_in_the_order_of_the_loop() -> None:
     loop = (SOURCE / "train" / "loop.py").read_text(encoding="utf-8")
     phases = re.findall(r'watch\("(\w+)"\)', loop)

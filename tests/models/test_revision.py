@@ -63,6 +63,37 @@ for n, flags in enumerate(([], ["model.revision={COMMITS[0]}"])):
     ]
 
 
+def test_whatever_begins_with_the_policy_begins_with_its_commit(
+    cache: Path, tmp_path: Path
+) -> None:
+    """The critic, the base of a continual run, and what an adapter or a column is put onto."""
+    code = f"""
+from pathlib import Path
+from recollect.config.loading import load_config
+from recollect.models.columns import Column, Plan, copy_columns
+from recollect.models.loading import load_policy
+from recollect.train.folder import create_run
+from recollect.train.parts import critic_from, load_as_is, policy_from
+to = Path({str(tmp_path)!r})
+flags = ["model.name=some/body", "model.revision={COMMITS[0]}", "model.lora.rank=2"]
+flags += ["algo.advantage=gae", "critic.kind=model"]
+config = create_run(to / "run", load_config(None, flags).config).load()
+policy = policy_from(config, None)
+policy.save(to / "adapter")
+columns = Plan("some/body", "routed", True, (Column("a", 2),))
+(to / "columns").mkdir()
+copy_columns(Path(), to / "columns", columns)
+found = [
+    critic_from(config, policy).critic.trunk.norm,
+    load_as_is(config, config.model.name).model.model.norm,
+    load_policy(str(to / "adapter")).model.get_base_model().model.norm,
+    load_as_is(config, str(to / "columns")).model.model.norm,
+]
+print([float(norm.weight[0]) for norm in found])
+"""
+    assert _run(cache, code) == "[1.0, 1.0, 1.0, 1.0]"
+
+
 def test_an_unknown_commit_is_said_to_be_missing(cache: Path) -> None:
     code = """
 from recollect.errors import ModelMissing

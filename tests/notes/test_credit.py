@@ -37,4 +37,16 @@ def test_trials_add_up_by_note() -> None:
     ).credits()
     assert found[A] == Credit(6, 3, 6, 3, 0.75)
     assert found[A].gain == 0.0
-    assert found[B] == Credit(2, 1, 0, 0, 0.25)
+    assert found[B] == Credit(2, 1, 0, 0, 0.25, 2, 1)
+
+
+def test_attempts_with_nobody_beside_them_say_nothing_of_the_gain() -> None:
+    """A note that helps, and was tried alone on tasks that nobody solves."""
+    together = NoteTrial(A, "g1", 10, 9, 10, 8)
+    alone = [NoteTrial(A, f"hard {n}", 10, 1) for n in range(10)]
+    for order in ([together, *alone], [*alone, together]):
+        found = CreditBook(order).credits()[A]
+        assert (found.rows, found.wins, found.rate) == (110, 19, pytest.approx(19 / 110))
+        assert found.gain == pytest.approx(0.1)
+        assert found.gain_interval == Credit(10, 9, 10, 8).gain_interval
+        assert found.compared == 10

@@ -79,6 +79,14 @@ def test_state_through_json() -> None:
         assert two.state() == one.state()
 
 
+def test_a_use_limit_that_no_rule_moves_is_the_configured_one() -> None:
+    """Somebody changed pool.max_uses in the run's file; a checkpoint still knows the old one."""
+    before = Adaptation(CONFIGURED, controller=Controller(Targets(0.5, 0.1)))
+    after = Adaptation(Limits(100, 9, 1000), controller=Controller(Targets(0.5, 0.1)))
+    after.restore(json.loads(json.dumps(before.state())))
+    assert after.limits(3, 10).max_uses == 9
+
+
 # -- in a replayer --------------------------------------------------------------------------
 
 

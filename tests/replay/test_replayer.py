@@ -409,6 +409,27 @@ def test_rows_at_rest_are_not_taken_for_useless() -> None:
         assert set(gone(replayer)) == {"row-2"}
 
 
+def test_a_row_that_is_used_up_keeps_no_place_of_its_task() -> None:
+    """The best by entropy, but too old or used up: it must not drive out what can be drawn."""
+    plants = [
+        Plant(A, entropy=0.1, version=5, used=(1, 2)),
+        Plant(A, entropy=0.5, version=5),
+        Plant(B, entropy=0.1, version=0),
+        Plant(B, entropy=0.5, version=5),
+        Plant(B, entropy=0.4, version=5),
+    ]
+    with planted(*plants) as store:
+        replayer = make_replayer(
+            store,
+            MIX,
+            rules=Rules(PRINTS, max_uses=2, max_age=9),
+            choice="lowest_entropy",
+            budget=Budget(rows_per_task=1),
+        )
+        begun(replayer, 10, version=10)
+        assert set(gone(replayer)) == {"row-0", "row-2", "row-3"}
+
+
 def test_rows_that_leave_their_task_make_room_for_others() -> None:
     """Five rows, at most two of a task and four in all: one goes for both reasons, not two."""
     plants = [Plant(B), Plant(B), Plant(A), Plant(A), Plant(A)]

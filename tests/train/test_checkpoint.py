@@ -56,6 +56,21 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert manifest["files"]["config.json"][1] == digest
 
 
+def test_files_in_folders_are_in_the_manifest_too(tmp_path: Path) -> None:
+    """As a tokenizer with several chat templates writes them."""
+
+    def write(folder: Path) -> None:
+        (folder / "config.json").write_text("{}")
+        (folder / "additional_chat_templates").mkdir()
+        (folder / "additional_chat_templates" / "tool_use.jinja").write_text("{{ messages }}")
+
+    saved = save_checkpoint(tmp_path, 1, {}, write)
+    assert newest_checkpoint(tmp_path) == saved
+    (saved.folder / "additional_chat_templates" / "tool_use.jinja").write_text("{{ nothing }}")
+    with pytest.raises(CheckpointDamaged, match=r"templates/tool_use\.jinja"):
+        load_checkpoint(saved.folder)
+
+
 def test_none_is_none(tmp_path: Path) -> None:
     assert newest_checkpoint(tmp_path / "not there") is None
     assert last_saved_step(tmp_path / "not there") == 0

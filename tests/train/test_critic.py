@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from recollect.errors import CheckpointDamaged
-from recollect.models.loading import Policy
+from recollect.models.loading import Lora, Policy, load_policy
 from recollect.train.batch import Batch
 from recollect.train.crediting import Crediting
 from recollect.train.critic import CriticLearner
@@ -115,6 +115,28 @@ def test_a_trunk_of_its_own_learns(model: Path, tmp_path: Path) -> None:
     changed = [n for n, p in critic.critic.named_parameters() if not torch.equal(p, before[n])]
     assert any(name.startswith("trunk.") for name in changed)
     assert "head.weight" in changed
+
+
+def test_a_trunk_begins_with_the_policys_adapter_and_learns_whole(
+    model: Path, tmp_path: Path
+) -> None:
+    trained = load_policy(str(model), lora=Lora(2, 4.0))
+    with torch.no_grad():
+        for _, parameter in trained.trainable():
+            parameter.fill_(0.1)
+    trained.save(tmp_path / "adapter")
+    policy = load_policy(str(tmp_path / "adapter"))
+    config = make_config(tmp_path / "adapter", *GAE, "critic.kind=model", "model.lora.rank=2")
+    critic = critic_from(config, policy)
+    assert critic is not None
+    learner = Learner(policy, config, Guard(tmp_path / "bad", 3), None, critic)
+    assert all(p.requires_grad for p in critic.critic.parameters())
+    trained.merge()
+    mine, theirs = critic.critic.trunk.state_dict(), trained.model.model.state_dict()
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    report = learner.update(batch_of(policy, Crediting(config, learner), config), 1)
+    assert report.critic is not None
 
 
 def test_the_value_loss_by_hand(model: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.envs.registry import load_environment
 from recollect.errors import RunExists, RunMissing
 from recollect.ledger import Run
 from recollect.store import open_store
@@ -84,6 +85,32 @@ def test_files_are_the_same_ones_from_anywhere(
     # Names of other things are no files, whatever lies about.
     found = create_run(tmp_path / "b", make_config(Path("tiny"), "environment.name=desk")).load()
     assert (found.model.name, found.environment.name) == ("tiny", "desk")
+
+
+def test_what_an_environment_or_a_critic_reads_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "critic").mkdir()
+    (tmp_path / "airline").mkdir()
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "2 + 2?", "answer": "4"}\n' * 9)
+    (tmp_path / "judge.py").write_text("def judge(text, fields):\n    return 1.0\n")
+    flags = [
+        "environment.name=single_turn:prompts.jsonl",
+        "environment.options.reward=judge.py:judge",
+        "environment.options.system_text=airline",
+        "algo.advantage=gae",
+        "critic.kind=model",
+        "critic.model=critic",
+        "notes.embedder=airline",
+    ]
+    found = create_run(tmp_path / "a", make_config(tmp_path, *flags)).load()
+    monkeypatch.chdir("/")
+    world = load_environment(found.environment.name, **found.environment.options)
+    assert world.name == "single_turn:prompts"
+    assert found.environment.options["system_text"] == "airline"  # a word, whatever lies about
+    assert found.critic.model == str(tmp_path / "critic")
+    assert found.notes.embedder == str(tmp_path / "airline")
 
 
 def test_two_runs_of_one_name_do_not_share_a_store(tmp_path: Path) -> None:

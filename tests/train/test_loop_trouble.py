@@ -83,6 +83,16 @@ def test_failures_and_hangs_are_dropped_and_told(model: Path, tmp_path: Path) ->
     assert all(line.metrics["train/skipped_steps"] == 0 for line in lines)
 
 
+def test_an_evaluation_that_the_clock_cut_off_says_so(model: Path, tmp_path: Path) -> None:
+    """A slow machine would look like a bad policy."""
+    recorder = Recorder()
+    config = make_config(model, "run.steps=1", "rollout.call_seconds=1e-3",
+                         "rollout.episode_seconds=1e-3", "eval.tasks=2")  # fmt: skip
+    run_to_end(tmp_path / "r", config, recorder)
+    told = [event.text for event in recorder.events if isinstance(event, Warned)]
+    assert [text for text in told if text.startswith("2 of 2 evaluation episodes were cut off")]
+
+
 def test_too_many_failures_stop_the_run_and_leave_the_reasons(model: Path, tmp_path: Path) -> None:
     config = make_config(model, "eval.every=0", world=f"{WORLDS}:Broken")
     with pytest.raises(TooManyFailures, match=r"8 of 8 episodes failed.*nobody is at the desk"):

@@ -279,6 +279,12 @@ def test_ratios_of_anything_can_be_recorded(drift: list[float]) -> None:
     Score(RunId("r"), 1, TrajectoryId("t"), 0.0, 0.0, told.ess, told.p99)
 
 
+def test_the_variance_wall() -> None:
+    """With log-ratios of deviation s the share of the effective sample size is exp(-s^2)."""
+    drift = np.random.default_rng(0).normal(0.0, 0.02 * np.sqrt(1000), 40_000)
+    assert Ratios.of(drift).ess == pytest.approx(np.exp(-0.4), abs=0.02)
+
+
 def test_equal_ratios_are_as_good_as_fresh_ones() -> None:
     for size in range(1, 60):
         told = Ratios.of(np.full(size, 0.1))

@@ -132,6 +132,16 @@ def test_a_reference_leaves_the_gradient_of_adapters_alone(model: Path) -> None:
         assert torch.equal(plain, asked)
 
 
+def test_scoring_leaves_no_trace(policy: Policy) -> None:
+    """Log-probs of stored tokens are found out without a gradient, and no weight moves."""
+    before = [weights.detach().clone() for _, weights in policy.trainable()]
+    (each,) = pack([make_row([1, 2, 3, 4], [False, True, True, True])], 100)
+    assert not target_logprobs(policy.model, each, 1.0).requires_grad
+    for (_, now), then in zip(policy.trainable(), before, strict=True):
+        assert now.grad is None
+        assert torch.equal(now, then)
+
+
 def test_scoring_without_gradient_drops_nothing(model: Path) -> None:
     adapted = load_policy(str(model), device="cpu", lora=Lora(2, 4.0, dropout=0.5))
     _shake(adapted)

@@ -50,3 +50,10 @@ def test_it_comes_back_bit_for_bit(tmp_path: Path) -> None:
         other.put({}, 100 + count)
         shelf.put({}, 100 + count)
         assert len(other) == len(shelf)
+
+
+def test_a_checkpoint_without_a_shelf_gives_an_empty_one(tmp_path: Path) -> None:
+    """critic.at_use was changed to stored since: what is missing is computed."""
+    shelf = Shelf(max_age=4)
+    shelf.restore(tmp_path)
+    assert len(shelf) == 0

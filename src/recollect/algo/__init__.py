@@ -29,7 +29,7 @@ Signs
     same, and the value means something.
 
 Empty sets
-    A mean over nothing is 0.0, and so is the fraction, the effective sample size and the quantile.
+    A mean over nothing is 0.0, and so is the fraction.
     A group of one, or with equal rewards, has advantage 0 and is flagged. No function turns finite
     input into NaN. Non-finite log-probs of tokens that count are not hidden: they make the loss
     non-finite, and the trainer's guard skips the step.

@@ -1,4 +1,4 @@
-"""Policy ratios pi_now / pi_behaviour: per token and per row, and how far they have drifted.
+"""Policy ratios pi_now / pi_behaviour, per token and per row.
 
 Everything is kept as a logarithm as long as possible. Before a ratio is formed its logarithm is
 limited to +-MAX_LOG_RATIO, so that e^x and its square stay finite in float32: 20 means a factor of
@@ -8,14 +8,13 @@ only; in `log_ratios` the gradient passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from recollect.algo.checks import check_range, check_same_shape, check_tokens
-from recollect.algo.rows import Rows, row_counts, row_means, row_sums, spread
+from recollect.algo.checks import check_range, check_tokens
+from recollect.algo.rows import Rows, row_means, row_sums, spread
 
 MAX_LOG_RATIO = 20.0
 
@@ -59,63 +58,20 @@ def log_ratios(
     return limited + (current - fixed)
 
 
-def effective_sample_size(log_weights: Tensor, mask: Tensor) -> Tensor:
-    """Kish's effective sample size of weights w = e^x: (sum w)^2 / sum w^2, a scalar in [0, n].
-
-    `log_weights[N]` per token (or per row, with a mask per row). n equal weights give n, one
-    dominant weight gives 1, an empty set 0. Divide by `mask.sum()` for the fraction. A factor
-    common to all weights cancels: a uniform drift is invisible here, look at the mean ratio too.
-    """
-    everything = Rows(torch.zeros_like(mask, dtype=torch.int64), 1)
-    return row_effective_sample_size(log_weights, everything, mask).squeeze(0)
-
-
-def row_effective_sample_size(log_weights: Tensor, rows: Rows, mask: Tensor) -> Tensor:
-    """`effective_sample_size` within each row: [R], 0 for a fully masked row.
-
-    Divide by `rows.row_counts(mask, rows)` for the fraction.
-    """
-    check_tokens(mask, log_weights=log_weights)
-    check_same_shape(mask=mask, rows=rows.index)
-    inside = torch.where(mask, log_weights.detach(), float("-inf"))
-    peaks = inside.new_full((rows.count,), float("-inf"))
-    peaks = peaks.scatter_reduce(0, rows.index, inside, "amax")
-    # Weights relative to the row's largest: the squares neither overflow nor all vanish.
-    weights = torch.where(mask, (log_weights.detach() - spread(peaks, rows)).exp(), 0.0)
-    totals, squares = row_sums(weights, rows), row_sums(weights.square(), rows)
-    return torch.where(squares > 0, totals.square() / squares, 0.0)
-
-
-def ratio_quantiles(log_ratios: Tensor, mask: Tensor, quantiles: Sequence[float]) -> Tensor:
-    """Quantiles of the ratios e^x over the tokens inside the mask: [len(quantiles)].
-
-    Linear interpolation between neighbours; 0 if the mask is empty. Any N (torch.quantile stops at
-    16 million).
-    """
-    everything = Rows(torch.zeros_like(mask, dtype=torch.int64), 1)
-    return row_ratio_quantiles(log_ratios, everything, mask, quantiles).squeeze(0)
-
-
-def row_ratio_quantiles(
-    log_ratios: Tensor, rows: Rows, mask: Tensor, quantiles: Sequence[float]
+def truncated_ratios(
+    logprobs: Tensor, behaviour_logprobs: Tensor, mask: Tensor, *, cap: float
 ) -> Tensor:
-    """`ratio_quantiles` within each row: [R, len(quantiles)], 0 for a fully masked row."""
-    check_tokens(mask, log_ratios=log_ratios)
-    check_same_shape(mask=mask, rows=rows.index)
-    check_range(0.0, 1.0, **{f"quantiles[{i}]": q for i, q in enumerate(quantiles)})
-    values, owner = log_ratios.detach()[mask], rows.index[mask]
-    by_value = torch.argsort(values)
-    ranked = by_value[torch.argsort(owner[by_value], stable=True)]
-    ratios = torch.cat([values[ranked].exp(), values.new_zeros(1)])
-    counts = row_counts(mask, rows)
-    starts = (counts.cumsum(0) - counts).unsqueeze(1)
-    steps = (counts - 1).clamp(min=0).unsqueeze(1)
-    exact = torch.promote_types(values.dtype, torch.float32)
-    ranks = steps * torch.tensor(list(quantiles), dtype=exact, device=mask.device)
-    below = torch.minimum(ranks.floor().to(torch.int64), steps)
-    left, right = ratios[starts + below], ratios[starts + torch.minimum(below + 1, steps)]
-    found = left + (right - left) * (ranks - below).to(ratios.dtype)
-    return torch.where((counts > 0).unsqueeze(1), found, 0.0)
+    """Weights min(pi / mu, cap) of tokens that mu sampled, as constants: [N], 1 outside the mask.
+
+    Where one engine samples and another trains, mu and pi are the same policy but for rounding and
+    kernels; multiplied with a loss whose ratios are against pi, the weights turn its expectation
+    under mu into that under pi, up to the cap (truncated importance sampling, Ionides 2008, and Yao
+    et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"). `cap`
+    is at least 1: equal policies weigh exactly 1.
+    """
+    check_range(1.0, float("inf"), cap=cap)
+    drift = log_ratios(logprobs.detach(), behaviour_logprobs, mask)
+    return drift.exp().clamp(max=cap)
 
 
 def _over_rows(drift: Tensor, rows: Rows, mask: Tensor, level: str) -> Tensor:

@@ -27,6 +27,7 @@ EPILOG = examples(
     "recollect compare demo --arm fast=train.learning_rate=1e-3 --arm plain=",
     exits="Exit codes: 0 fine, 2 error, 130 or 143 interrupted.",
 )
+_TUNE_SEEDS = 2
 
 
 def compare(
@@ -61,8 +62,9 @@ def compare(
         ),
     ] = None,
     tune_seeds: Annotated[
-        int, typer.Option("--tune-seeds", min=1, help="With --tune: seeds of each setting.")
-    ] = 2,
+        int | None,
+        typer.Option("--tune-seeds", min=1, help="With --tune: seeds of each setting (else 2)."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder; default: compare/CONFIG.")
     ] = None,
@@ -107,15 +109,17 @@ def compare(
         say(str(file))
 
 
-def _tuning(tune: bool, grid: list[str], first_seed: int, seeds: int) -> Tuning | None:
+def _tuning(tune: bool, grid: list[str], first_seed: int, seeds: int | None) -> Tuning | None:
     from recollect.compare.tuning import AWAY, Tuning, parse_axis
 
     if not tune:
-        if grid:
-            raise typer.BadParameter("--grid goes with --tune")
+        for name, given in (("--grid", bool(grid)), ("--tune-seeds", seeds is not None)):
+            if given:
+                raise typer.BadParameter(f"{name} goes with --tune")
         return None
     first = first_seed + AWAY
-    return Tuning(tuple(range(first, first + seeds)), tuple(parse_axis(text) for text in grid))
+    chosen = range(first, first + (seeds or _TUNE_SEEDS))
+    return Tuning(tuple(chosen), tuple(parse_axis(text) for text in grid))
 
 
 def _write_document(study: Study) -> None:

@@ -37,7 +37,8 @@ def evaluate(
 ) -> None:
     """Score a policy by domain and level, beside the best score that needs no skill.
 
-    A run is scored with its own settings: environment, levels and limits of an episode.
+    A run is scored with its own settings: environment, levels and limits of an episode. In another
+    environment all levels count, unless --level names some.
     """
     require_training()
     from contextlib import closing
@@ -49,7 +50,7 @@ def evaluate(
     flags = [f"eval.split={split}", f"eval.tasks={tasks}"]
     flags += [f"eval.rows={rows}", f"eval.temperature={temperature}"]
     if environment is not None:
-        flags += [f"environment.name={environment}", "environment.options={}"]
+        flags += _elsewhere(policy, environment)
     if level:
         flags.append(f"environment.levels={list(level)}")
     config, loaded = load_subject(policy, flags)
@@ -79,6 +80,24 @@ def evaluate(
         ],
     )
     say(f"{policy} on {config.environment.name}, split {split}, temperature {temperature:g}")
+
+
+def _elsewhere(policy: str, environment: str) -> list[str]:
+    """Spell the settings of another environment than a run's own."""
+    from recollect.train.folder import RunFolder
+
+    flags = [f"environment.name={environment}", "environment.options={}"]
+    folder = RunFolder(Path(policy))
+    own = folder.load().environment.name if folder.config.is_file() else environment
+    if _family(own) != _family(environment):
+        # Those that the run chose among are names of its own environment.
+        flags += ["environment.levels=none", "environment.domains=none"]
+    return flags
+
+
+def _family(name: str) -> str:
+    """Name what desk:airline and desk:retail have in common; a class of a file stands alone."""
+    return name if ".py:" in name else name.partition(":")[0]
 
 
 def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:

@@ -17,6 +17,7 @@ from recollect.cli import doctor as doctoring
 from recollect.cli import evaluate, runs
 from recollect.cli import plan as planning
 from recollect.cli import train as training
+from recollect.cli.config import app as config_app
 from recollect.cli.env import app as env_app
 from recollect.cli.failure import failures_reported
 from recollect.cli.model import app as model_app
@@ -58,6 +59,7 @@ app.command("plot", epilog=runs.PLOT_EPILOG)(runs.plot)
 app.command("plan", epilog=planning.EPILOG)(planning.plan)
 app.command("doctor", epilog=doctoring.EPILOG)(doctoring.doctor)
 app.add_typer(runs.app, name="runs")
+app.add_typer(config_app, name="config")
 app.add_typer(pool_app, name="pool")
 app.add_typer(replay_app, name="replay")
 app.add_typer(notes_app, name="notes")
@@ -97,8 +99,8 @@ def _next_steps() -> list[str]:
         ]
     else:
         steps = [
-            ("recollect pool import FILE", f"trajectories from JSONL into {path}"),
-            ("recollect pool ls --store PATH", "look into a store that is somewhere else"),
+            ("recollect train demo", "train the built-in agent; no GPU, no download"),
+            ("recollect pool ls --store RUN", "what an agent did, by the folder of its run"),
             ("recollect --help", "everything else"),
         ]
     width = max(len(command) for command, _ in steps)

@@ -38,8 +38,11 @@ def ls(
     if as_json:
         write_json([{**asdict(state), "finished": state.finished} for state in states])
         return
+    journeys = sorted(file.parent for file in folder.glob("*/continual.yaml"))
+    for path in journeys:
+        remark(f"{path} is a continual run; its stages: recollect runs ls --runs {path}/stages")
     if not states:
-        if not found:
+        if not found and not journeys:
             remark(f"No runs in {folder}. Start one with: recollect train demo")
         return
     titles = ("steps", "rollouts", "reward", "success before", "now")

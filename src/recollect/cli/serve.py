@@ -33,7 +33,9 @@ def _group() -> None:
 )
 def policy(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or a model.")],
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 = any free one.", min=0)] = 0,
+    port: Annotated[
+        int, typer.Option(help="Port on 127.0.0.1; 0 = any free one.", min=0, max=65535)
+    ] = 0,
     store: Annotated[
         str | None,
         typer.Option(

@@ -30,6 +30,8 @@ TRAIN_EPILOG = examples(
 )
 RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1", exits=EXITS_OF_RUNS)
 
+_JOURNEY = "continual.yaml"  # where it is, a folder holds a continual run
+
 ProgressOption = Annotated[
     bool, typer.Option("--progress/--no-progress", help="A live bar on a terminal, or plain lines.")
 ]
@@ -132,7 +134,9 @@ def train(
         if dry_run:
             show_verl(loaded, cluster, as_json)
         else:
-            train_with_verl(loaded, cluster)
+            from recollect.integrations.verl.workplace import Screen
+
+            train_with_verl(loaded, cluster, Screen(verbose, log_interval))
         return
     if (nodes, gpus, ray) != (None, None, None):
         raise typer.BadParameter("--nodes, --gpus and --ray go with --engine verl")
@@ -142,6 +146,9 @@ def train(
     require_training()
     from recollect.engines.launch import together
     from recollect.train.folder import create_run
+    from recollect.train.generating import require_generator
+
+    require_generator(loaded.config)
 
     def work(ranks: Ranks) -> None:
         folder = create_run(new_folder(loaded), loaded.config)
@@ -169,21 +176,20 @@ def resume(
     from recollect.integrations.verl.workplace import Workplace
     from recollect.train.folder import RunFolder
 
-    named = run if run is None or not (run / "continual.yaml").is_file() else None
-    folder = RunFolder(named) if named is not None else None
-    if run is None:
-        folder = _newest_unfinished(runs)
-    cluster = Workplace(folder.path).cluster() if folder is not None else None
-    if folder is not None and cluster is not None:
+    path = _newest_unfinished(runs) if run is None else run
+    folder = RunFolder(path)
+    is_journey = (path / _JOURNEY).is_file()
+    cluster = None if is_journey else Workplace(path).cluster()
+    if cluster is not None:
         from recollect.cli.verl import resume_with_verl
+        from recollect.integrations.verl.workplace import Screen
 
-        resume_with_verl(folder, cluster)
+        resume_with_verl(folder, cluster, Screen(verbose, log_interval))
         return
 
     def work(ranks: Ranks) -> None:
-        if folder is None:
-            assert run is not None
-            _resume_journey(run, ranks, progress, verbose, log_interval)
+        if is_journey:
+            _resume_journey(path, ranks, progress, verbose, log_interval)
             return
         _run(folder, ranks, progress, verbose, log_interval)
 
@@ -265,15 +271,26 @@ def new_folder(loaded: LoadedConfig) -> Path:
             return folder
 
 
-def _newest_unfinished(root: Path) -> RunFolder:
+def _newest_unfinished(root: Path) -> Path:
+    """Find the run, or continual run, that was begun last and has not come to its end."""
     from recollect.errors import RecollectError, RunMissing
-    from recollect.train.folder import find_runs
+
+    begun = [*root.glob("*/config.yaml"), *root.glob(f"*/{_JOURNEY}")]
+    for file in sorted(begun, key=lambda file: file.stat().st_mtime, reverse=True):
+        try:
+            if not _is_finished(file):
+                return file.parent
+        except RecollectError as error:
+            remark(f"{file.parent} is passed over: {error.what}")
+    raise RunMissing(root, "there is no unfinished run")
+
+
+def _is_finished(file: Path) -> bool:
+    """Tell by its settings' file whether a run, or a continual run, has come to its end."""
+    from recollect.continual.runner import open_journey
+    from recollect.train.folder import RunFolder
     from recollect.train.summary import state_of
 
-    for folder in reversed(find_runs(root)):
-        try:
-            if not state_of(folder).finished:
-                return folder
-        except RecollectError as error:
-            remark(f"{folder.path} is passed over: {error.what}")
-    raise RunMissing(root, "there is no unfinished run")
+    if file.name == _JOURNEY:
+        return open_journey(file.parent).finished
+    return state_of(RunFolder(file.parent)).finished

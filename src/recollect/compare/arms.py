@@ -44,7 +44,7 @@ class Arm:
 
 
 REPLAY = Arm("replay")
-TWIN = Arm("twin", ("replay.modes=[]",))
+TWIN = Arm("twin", ("replay.modes=[]", "replay.retire=false"))
 
 
 def parse_arm(text: str) -> Arm:

@@ -18,7 +18,7 @@ from recollect.compare.worker import DIVERGED, LOG
 from recollect.config.schema.config import Config
 from recollect.errors import BadComparison, ComparisonFailed, ComparisonStopped
 from recollect.train.checkpoint import last_saved_step
-from recollect.train.folder import RunFolder, create_run
+from recollect.train.folder import RunFolder, anchored, create_run
 from recollect.train.interrupts import Interrupts
 
 _PAUSE = 0.2  # seconds between two looks at the running processes
@@ -111,6 +111,7 @@ def run_jobs(
     Raises ComparisonFailed when a run fails (others save and stop) and ComparisonStopped when
     somebody interrupts. A run that diverges is done: that is a result, not a failure.
     """
+    _refuse_shared_servers(jobs, parallel)
     prepare(jobs)
     crew = _Crew(jobs, launch, tell)
     try:
@@ -209,13 +210,22 @@ def last_step(path: Path) -> int:
 
 
 def _refuse_other(job: Job) -> None:
-    changes = differences(RunFolder(job.path).load(), job.config)
+    known = RunFolder(job.path).load()
+    changes = differences(known, anchored(job.config, known))
     if changes:
         shown = "; ".join(
             f"{change.key} was {change.before}, is {change.after}" for change in changes[:4]
         )
         what = f"{job.path} was run with other settings ({shown})"
         raise BadComparison(what, "Choose another folder with --out, or delete this one.")
+
+
+def _refuse_shared_servers(jobs: Sequence[Job], parallel: int) -> None:
+    """Two runs at one server would sample with each other's weights."""
+    urls = [job.config.rollout.url for job in jobs if job.config.rollout.url is not None]
+    if parallel > 1 and len(set(urls)) < len(urls):
+        what = f"{parallel} runs at a time would give {urls[0]} their weights in turns"
+        raise BadComparison(what, "Run one at a time: --jobs 1.")
 
 
 def _failure(job: Job, code: int) -> ComparisonFailed:

@@ -126,12 +126,11 @@ def _fairness(study: Study) -> str:
             "learning rate may buy the baseline the same. Repeat with --tune before believing "
             "a gain."
         )
-    trials = study.arms[0].tuned
-    assert trials is not None
-    text = (
-        f"Each arm ran at the best of {len(trials.trials)} settings, tuned on seeds "
-        f"{seeds(study.tuning_seeds)}."
-    )
+    counts = {r.arm.name: len(r.tuned.trials) for r in study.arms if r.tuned is not None}
+    sizes = sorted(set(counts.values()))
+    several = f"its own settings ({', '.join(f'{n} of {arm}' for arm, n in counts.items())})"
+    tried = f"{sizes[0]} settings" if len(sizes) == 1 else several
+    text = f"Each arm ran at the best of {tried}, tuned on seeds {seeds(study.tuning_seeds)}."
     edges = [
         f"{result.arm.name} ({', '.join(result.tuned.edges)})"
         for result in study.arms

@@ -120,9 +120,9 @@ def _for_hard_tasks(history: History) -> list[Change]:
     if rows <= config.rollout.batch_rows:
         text = "a rare success is likelier in a larger group"
         found.append(change(config, "rollout.rows_per_task", rows, text))
-    levels = config.environment.levels
-    if levels is None or len(levels) > 1:
-        easiest: list[Json] = [min(levels) if levels else 1]
+    levels = config.environment.levels or (history.snapshot.levels if history.snapshot else ())
+    if len(levels) > 1:  # an environment need not have any
+        easiest: list[Json] = [min(levels)]
         found.append(change(config, "environment.levels", easiest, "begin with easier tasks"))
     return found
 
@@ -135,7 +135,8 @@ def _for_solved_tasks(history: History) -> list[Change]:
     levels = config.environment.levels
     if levels:
         harder: list[Json] = [*levels, max(levels) + 1]
-        found.append(change(config, "environment.levels", harder, "there is little left to learn"))
+        text = "there is little left to learn; if there is such a level"
+        found.append(change(config, "environment.levels", harder, text))
     return found
 
 

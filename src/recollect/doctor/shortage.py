@@ -168,7 +168,8 @@ def _ran_dry(history: History, asked: Asked, since: list[StepLine]) -> Iterator[
     if not lines:
         return
     drawn = total(lines, "replay/draws") - _extra(lines)
-    wanted = asked.drawn * len(lines)
+    # Where a controller lets less through, less was wanted.
+    wanted = asked.drawn * sum(line.metrics.get("replay/level", 1.0) for line in lines)
     if drawn >= _DRY * wanted:
         return
     changes = _rule_changes(history, math.ceil(asked.drawn))

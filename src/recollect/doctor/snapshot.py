@@ -51,7 +51,8 @@ class Snapshot:
     (mix, repair) or an advantage (buffer). `kept_out` is by setting. `evicted` counts rows that
     left the pool, and `reasons` why the newest of them did. `ages` and `ess` belong to the uses of
     the last steps. Tasks count by their last fresh group: `failed` without a success, `solved`
-    with nothing else. `stops` counts how the newest rollouts ended, the commonest first.
+    with nothing else. `stops` counts how the newest rollouts ended, the commonest first. `levels`
+    are those of the tasks that were played, the easiest first.
     """
 
     step: int
@@ -66,6 +67,7 @@ class Snapshot:
     solved: int
     file_bytes: int
     stops: Mapping[str, int]
+    levels: tuple[int, ...] = ()
     ages: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     ess: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
@@ -104,6 +106,7 @@ def take_snapshot(reader: StoreReader, config: Config, run: RunId) -> Snapshot:
         solved=sum(state.successes == state.rows for state in states),
         file_bytes=reader.stats().file_bytes,
         stops=_stops(reader, run),
+        levels=tuple(sorted({task.level for task in reader.tasks().values()})),
         ages=ages,
         ess=ess,
     )

@@ -169,15 +169,21 @@ def _two_policies(history: History) -> Iterator[Finding]:
     apart = middle(history.recent, "policy/logprob_diff")
     if apart is None or apart <= _DIFFERENCE:
         return
-    changes = []
-    if history.config.model.dtype != "float32":
+    config, changes = history.config, []
+    if config.model.dtype != "float32":
         text = "rounding grows with the length of a product; float32 has 16 more bits"
-        changes.append(change(history.config, "model.dtype", "float32", text))
+        changes.append(change(config, "model.dtype", "float32", text))
+    so = ": every ratio is off by as much."
+    if config.rollout.engine != "hf" and config.rollout.mismatch_cap is None:
+        text = "weighs fresh tokens by trainer / sampler"
+        changes.append(change(config, "rollout.mismatch_cap", 2.0, text))
+    elif config.rollout.engine != "hf":
+        so = ". rollout.mismatch_cap weighs for it; rounding alone is seldom as large."
     yield Finding(
         "stability",
         "sampler_and_trainer_differ",
         f"Before any update, trainer and sampler differ by {apart:.3g} nats a token on the same "
-        "tokens: every ratio is off by as much.",
+        f"tokens{so}",
         (of_steps("policy/logprob_diff, median", apart, history.recent),),
         tuple(changes),
     )

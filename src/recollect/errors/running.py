@@ -196,14 +196,23 @@ class RankFailed(RecollectError):
         )
 
 
+class GeneratorLost(RecollectError):
+    """Whoever samples for a run, beside its trainer, is gone or does what was not asked."""
+
+    def __init__(self, who: str, why: str, hint: str = "") -> None:
+        super().__init__(
+            f"{who} cannot sample for this run: {why}.",
+            hint or "Nothing committed is lost. Go on with: recollect resume RUN",
+        )
+
+
 class ClusterLost(RecollectError):
     """Something that a run needs on its cluster is gone or stands still."""
 
+    AGAIN = "Nothing committed is lost. Go on with: recollect resume RUN"
+
     def __init__(self, why: str, hint: str = "") -> None:
-        super().__init__(
-            f"The cluster cannot go on: {why}.",
-            hint or "Nothing committed is lost. Go on with: recollect resume RUN",
-        )
+        super().__init__(f"The cluster cannot go on: {why}.", hint or self.AGAIN)
 
 
 class DriverFailed(RecollectError):

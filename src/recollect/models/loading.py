@@ -102,7 +102,8 @@ def load_policy(
 
     A folder with an adapter, or with columns, is loaded onto the base model that it names.
     `dtype` auto is bfloat16 on a GPU that has it and float32 elsewhere; stored is that of the
-    files. `revision` is the commit of a hub id to load; none is the newest. `adapter` is a folder
+    files. `revision` is the commit of a hub id to load (that of columns' base, too); none is the
+    newest. An adapter knows the commit that it was trained on. `adapter` is a folder
     with trained LoRA weights to continue from; new adapters are drawn from `seed`. The model's
     own dropout is switched off: a policy must give the same log-probs when it is trained as when
     it was sampled. Only `lora.dropout`, if somebody asks for it, stays.
@@ -112,15 +113,14 @@ def load_policy(
     plan = read_plan(name) if has_columns(name) else None
     if plan is not None:
         base, lora = plan.base, None
-    if plan is not None and has_adapter(base):
-        base, adapter = _base_of(base), Path(base)
-    elif has_adapter(name):
-        base, adapter = _base_of(name), adapter or Path(name)
+    if has_adapter(base):
+        adapter = adapter or Path(base)
+        base, revision = _base_of(base)
     with quiet(), _seeded(seed):
-        tokenizer, model = _load(base, _dtype(dtype, place), revision if base == name else None)
+        tokenizer, model = _load(base, _dtype(dtype, place), revision)
         _switch_off_dropout(model)
         if lora is not None or adapter is not None:
-            model = _with_lora(model, lora, adapter)
+            model = _with_lora(model, lora, adapter, revision)
         if plan is not None:
             attach(model, plan, seed, Path(name))
     if gradient_checkpointing:
@@ -152,15 +152,17 @@ def has_adapter(name: str) -> bool:
     return (Path(name) / _ADAPTER).is_file()
 
 
-def _base_of(folder: str) -> str:
+def _base_of(folder: str) -> tuple[str, str | None]:
+    """Read what an adapter was put onto, and which commit of it, where that was written down."""
     try:
         content = strict_json((Path(folder) / _ADAPTER).read_bytes())
     except (OSError, ValueError) as error:
         raise ModelMissing(folder, f"{_ADAPTER}: {error}") from error
-    base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+    content = content if isinstance(content, dict) else {}
+    base, revision = content.get("base_model_name_or_path"), content.get("revision")
     if not isinstance(base, str) or not base:
         raise ModelMissing(folder, f"its {_ADAPTER} names no base model")
-    return base
+    return base, revision if isinstance(revision, str) and revision else None
 
 
 def _load(name: str, dtype: torch.dtype | str, revision: str | None) -> tuple[Any, Any]:
@@ -204,7 +206,7 @@ def _check_usable(name: str, model: Any) -> None:
         raise ModelMissing(name, f"{type(model).__name__} does not let us replace its attention")
 
 
-def _with_lora(model: Any, lora: Lora | None, adapter: Path | None) -> Any:
+def _with_lora(model: Any, lora: Lora | None, adapter: Path | None, revision: str | None) -> Any:
     from peft import LoraConfig, PeftModel, get_peft_model
     from transformers.pytorch_utils import Conv1D
 
@@ -220,6 +222,7 @@ def _with_lora(model: Any, lora: Lora | None, adapter: Path | None) -> Any:
         # GPT-2 keeps its weights the other way round.
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
         task_type="CAUSAL_LM",
+        revision=revision,  # of the base: an adapter fits no other
     )
     return get_peft_model(model, settings)
 

@@ -20,6 +20,7 @@ _LOGIT_BYTES = 4 * 4
 # Generating: logits, log-probs and probabilities in float32, their running sum in float64.
 _CHOICE_BYTES = 4 + 4 + 4 + 8
 _CACHE_ROOM = 1.5  # it grows by halves
+TITLE = "memory, estimated, of each process (torchrun starts one for each GPU)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,12 @@ class Estimate:
     optimiser: float
     generating: float
     training: float
+    critic: float = 0.0
 
     @property
     def peak(self) -> float:
         """Bytes at the fullest moment."""
-        held = self.weights + self.reference + self.optimiser
+        held = self.weights + self.reference + self.optimiser + self.critic
         return held + max(self.generating, self.training)
 
 
@@ -57,10 +59,11 @@ def estimate_memory(config: Config) -> Estimate | None:
         parameters=shape.parameters,
         trained=trained,
         weights=float(shape.parameters * width + (trained * 4 if lora.rank else 0)),
-        reference=float(shape.parameters * width) if config.algo.kl_coef and not lora.rank else 0.0,
+        reference=_reference(config, shape, width),
         optimiser=3.0 * trained * trained_width,  # gradients, and two moments
         generating=_generating(config, shape, width),
         training=_training(config, shape, width),
+        critic=_critic(config, shape, width),
     )
 
 
@@ -70,24 +73,46 @@ def memory_lines(config: Config) -> list[str]:
     if found is None:
         return ["memory", f"  not estimated: the shape of {config.model.name} is not known here"]
     adapters = "adapters" if config.model.lora.rank else "weights"
+    with_adapters = " and the adapters" if config.model.lora.rank else ""
     parts = [
-        (f"{found.parameters / 1e6:,.0f} M weights", found.weights),
+        (f"{found.parameters / 1e6:,.0f} M weights{with_adapters}", found.weights),
         ("reference model", found.reference),
+        ("critic with its gradients and moments", found.critic),
         (f"gradients and moments of {found.trained / 1e6:,.1f} M {adapters}", found.optimiser),
         (f"generating {config.rollout.batch_rows} rows", found.generating),
         (f"training packs of {config.train.pack_tokens:,} tokens", found.training),
-        ("at most, generating or training", found.peak),
+        ("at most (the last two take turns)", found.peak),
     ]
     shown = [(what, f"{size / 2**30:,.1f} GiB") for what, size in parts if size]
     left = max(len(what) for what, _ in shown)
     right = max(len(size) for _, size in shown)
-    lines = ["memory, estimated", *(f"  {w.ljust(left)}  {s.rjust(right)}" for w, s in shown)]
+    lines = [TITLE, *(f"  {w.ljust(left)}  {s.rjust(right)}" for w, s in shown)]
     if config.train.parallel == "fsdp2":
         lines.append(
-            "  in one process; of n, each holds 1/n of gradients and moments, and 1/n of the"
+            "  uncut; of n processes, each holds 1/n of gradients and moments, and 1/n of the"
         )
         lines.append("  weights while it trains (train.parallel = fsdp2)")
     return lines
+
+
+def _reference(config: Config, shape: ModelShape, width: int) -> float:
+    """Weights of the model that a KL divergence is measured from; adapters have theirs below."""
+    named = config.algo.kl_reference
+    if not config.algo.kl_coef or (config.model.lora.rank and named in (None, config.model.name)):
+        return 0.0
+    found = shape if named is None else shape_of(named) or shape
+    return float(found.parameters * width)
+
+
+def _critic(config: Config, shape: ModelShape, width: int) -> float:
+    """Weights, gradients and moments of a critic that is a model; a head is next to nothing.
+
+    What its passes keep is not counted: they go pack by pack, as the policy's do.
+    """
+    if config.algo.advantage != "gae" or config.critic.kind == "head":
+        return 0.0
+    found = shape_of(config.critic.model or config.model.name) or shape
+    return 4.0 * found.parameters * width
 
 
 def _generating(config: Config, shape: ModelShape, width: int) -> float:

@@ -1,7 +1,10 @@
 """Credit: does a note help? Attempts with it beside attempts without any, in the same groups.
 
 Within a group task and policy are the same and chance decides who gets the note, so the difference
-of success rates is an unbiased estimate of what the note does. Groups weigh by their rows.
+of success rates is an unbiased estimate of what the note does. Groups weigh by their rows, which
+leaves it so while all have the same share of attempts with notes. Attempts with the note that had
+nobody beside them, because all of their group had notes or a service reported them, count for its
+success rate and not for its gain: their tasks may be harder than those of the others.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ class Credit:
     """What a note has done so far. None means that nobody can know yet, never 0.
 
     `rows` and `wins` count attempts with it, `bare_rows` and `bare_wins` attempts without any note
-    in the groups that it was used in; `share` is its part of all uses of notes.
+    in the groups that it was used in; `share` is its part of all uses of notes. `alone_rows` and
+    `alone_wins` are those of the attempts with it in whose groups nobody was without.
     """
 
     rows: int = 0
@@ -29,6 +33,13 @@ class Credit:
     bare_rows: int = 0
     bare_wins: int = 0
     share: float | None = None
+    alone_rows: int = 0
+    alone_wins: int = 0
+
+    @property
+    def compared(self) -> int:
+        """Attempts with the note that stand beside attempts without any."""
+        return self.rows - self.alone_rows
 
     @property
     def rate(self) -> float | None:
@@ -42,10 +53,10 @@ class Credit:
 
     @property
     def gain(self) -> float | None:
-        """How much more often attempts succeed with it."""
-        if self.rate is None or self.bare_rate is None:
+        """How much more often attempts succeed with it, where both were made."""
+        if not self.compared or self.bare_rate is None:
             return None
-        return self.rate - self.bare_rate
+        return (self.wins - self.alone_wins) / self.compared - self.bare_rate
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -66,10 +77,11 @@ class Credit:
             lower = (p - q) - sqrt((p - l_p)^2 + (u_q - q)^2)
             upper = (p - q) + sqrt((u_p - p)^2 + (q - l_q)^2)
         """
-        mine, theirs, gain = self.interval, self.bare_interval, self.gain
+        wins = self.wins - self.alone_wins
+        mine, theirs, gain = wilson(wins, self.compared), self.bare_interval, self.gain
         if mine is None or theirs is None or gain is None:
             return None
-        p, q = self.wins / self.rows, self.bare_wins / self.bare_rows
+        p, q = wins / self.compared, self.bare_wins / self.bare_rows
         low = math.hypot(p - mine[0], theirs[1] - q)
         high = math.hypot(mine[1] - p, q - theirs[0])
         return max(-1.0, gain - low), min(1.0, gain + high)
@@ -96,15 +108,18 @@ class CreditBook:
     def add(self, trials: Iterable[NoteTrial]) -> None:
         """Add more trials."""
         for trial in trials:
-            mine = self._sums.setdefault(trial.note, [0, 0, 0, 0])
-            counts = (trial.rows, trial.wins, trial.bare_rows, trial.bare_wins)
+            mine = self._sums.setdefault(trial.note, [0] * 6)
+            counts: tuple[int, ...] = (trial.rows, trial.wins, trial.bare_rows, trial.bare_wins)
+            if not trial.bare_rows:
+                counts = (*counts, trial.rows, trial.wins)
             for place, count in enumerate(counts):
                 mine[place] += count
 
     def credits(self) -> dict[NoteId, Credit]:
         """Give the credit of every note that was tried; shares are of all uses in the book."""
-        every = sum(found[0] for found in self._sums.values())
-        return {
-            note: Credit(rows, wins, bare_rows, bare_wins, rows / every if every else None)
-            for note, (rows, wins, bare_rows, bare_wins) in self._sums.items()
-        }
+        every = sum(counts[0] for counts in self._sums.values())
+        found = {}
+        for note, (rows, wins, bare_rows, bare_wins, *alone) in self._sums.items():
+            share = rows / every if every else None
+            found[note] = Credit(rows, wins, bare_rows, bare_wins, share, alone[0], alone[1])
+        return found

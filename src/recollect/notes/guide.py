@@ -102,9 +102,9 @@ class Guide:
         if not least:
             return {}
         return {
-            note: f"gain {found.gain:+.3f} over {found.rows} attempts"
+            note: f"gain {found.gain:+.3f} over {found.compared} attempts"
             for note, found in credit.items()
-            if found.rows >= least
+            if found.compared >= least
             and found.bare_rows >= least
             and found.gain is not None
             and found.gain <= self._rules.retire_gain

@@ -97,10 +97,11 @@ class Adaptation:
         return kept
 
     def restore(self, state: Mapping[str, Json]) -> None:
-        """Take the state of a checkpoint back."""
+        """Take the state of a checkpoint back; of rules that are off, nothing."""
         uses, kl, inner = state["max_uses"], state["kl"], state.get("controller")
-        self._max_uses = None if uses is None else int(str(uses))
-        self._kl = None if kl is None else float(str(kl))
+        if self._rule is not None:
+            self._max_uses = None if uses is None else int(str(uses))
+            self._kl = None if kl is None else float(str(kl))
         if self._controller is not None and isinstance(inner, Mapping):
             self._controller.restore(inner)
 

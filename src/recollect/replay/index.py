@@ -17,7 +17,7 @@ from recollect.replay.calendar import Calendar
 from recollect.replay.eligibility import Now, Rules, drawable
 from recollect.replay.groups import Floats, Ints
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import fair_shares, outcomes, whole_numbers
+from recollect.replay.quotas import at_least_one, fair_shares, outcomes, whole_numbers
 from recollect.replay.sampling import NOTHING, Drawn
 from recollect.replay.task_columns import TaskColumns
 from recollect.replay.task_quotas import Shelf, chances_by_task, draw_by_task
@@ -265,8 +265,7 @@ class DrawIndex:
 
     def _most(self, count: int) -> int | None:
         share = self._scheme.domain_share
-        # 0.29 * 100 is a little less than 29 in floating point.
-        return None if share is None else max(1, int(share * count + 1e-9))
+        return None if share is None else at_least_one(share * count)
 
     def _shelf(self) -> Shelf:
         assert self._scheme.per_task is not None

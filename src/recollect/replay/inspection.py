@@ -18,16 +18,19 @@ from recollect.store.base import StoreReader
 def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
     """Make the replayer that a configuration describes, and the policy version it begins at.
 
-    It goes on where the pool's newest row was sampled: in its run, one version later, with its
-    fingerprints. For `likeliest` the log-probs of the policy that sampled stand in for those of a
-    policy that is not here.
+    It goes on where the pool's newest row was sampled (where none was, at its newest demo): in its
+    run, one version later, with its fingerprints. Nothing is attempted here, so the solve rate that
+    replay may wait for counts as reached. For `likeliest` the log-probs of the policy that sampled
+    stand in for those of a policy that is not here.
     """
     pool = Pool(reader)
     if not len(pool):
         raise EmptyPool(reader.path)
     facts = pool.facts
-    run = pool.runs[int(facts["run"][-1])]
-    fingerprints = pool.provenances[int(facts["provenance"][-1])]
+    sampled = np.flatnonzero(facts["version"] >= 0)
+    newest = int(sampled[-1]) if sampled.size else len(pool) - 1
+    run = pool.runs[int(facts["run"][newest])]
+    fingerprints = pool.provenances[int(facts["provenance"][newest])]
     replayer = Replayer(
         pool,
         TaskBook(run, retirement(config), reader.task_states(run)),
@@ -38,8 +41,8 @@ def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
             config.draw.candidates,
             lambda rows: [np.nan if t.mean_logprob is None else t.mean_logprob for t in rows],
         ),
-        Start(triggers(config)),
+        Start(triggers(config), solved=True),
         run,
         config.run.seed,
     )
-    return replayer, int(facts["version"][-1]) + 1
+    return replayer, int(facts["version"][newest]) + 1

@@ -34,6 +34,12 @@ class Quota:
         return np.split(rows[order], cuts) if rows.size else []
 
 
+def at_least_one(amount: float) -> int:
+    """Take the whole part of an amount, but not nothing."""
+    # 0.29 * 100 is a little less than 29 in floating point.
+    return max(1, int(amount + 1e-9))
+
+
 def fair_shares(totals: Floats, most: Floats, count: int) -> NDArray[np.float64]:
     """Divide `count` among groups in proportion to `totals`, none above its `most`: [g].
 

@@ -22,7 +22,7 @@ from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pick import Pick
 from recollect.replay.policy import Budget, Policy
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import Quota, draw_with_quotas
+from recollect.replay.quotas import Quota, at_least_one, draw_with_quotas
 from recollect.replay.sampling import NOTHING, Drawn, draw
 from recollect.replay.starting import Start, quota
 from recollect.replay.task_columns import TaskColumns
@@ -217,7 +217,7 @@ class Replayer:
         weights = task_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
         if share is None:
             return draw(weights, wanted, rng)
-        domains = Quota(self._tasks.domain[numbers], _at_least_one(share * wanted))
+        domains = Quota(self._tasks.domain[numbers], at_least_one(share * wanted))
         return draw_with_quotas(weights, [domains], wanted, rng)
 
     def _buffer_rows(self) -> int:
@@ -230,7 +230,7 @@ class Replayer:
             rows = quota(share, amounts.step_rows, self.start.since, self._now.step)
             return rows if self._begun else 0
         whole = amounts.buffer_updates * amounts.buffer_rows
-        return whole if level == 1.0 else _at_least_one(level * whole)
+        return whole if level == 1.0 else at_least_one(level * whole)
 
     def _priority_weights(self, drawn: Drawn, possible: int, wanted: int) -> NDArray[np.float64]:
         """Weigh drawn rows against the rule by which they came."""
@@ -291,7 +291,8 @@ class Replayer:
         useful = np.where(lasting, weights, -1.0)
         if budget.rows_per_task is not None and len(self.pool):
             rows = np.arange(len(self.pool))
-            badness = self._chooser.lasting_badness(self.pool, rows)
+            # Whatever was best once: a row that can never be drawn again keeps no other's place.
+            badness = np.where(lasting, self._chooser.lasting_badness(self.pool, rows), np.inf)
             over = beyond_task(self.pool, rows, badness, budget.rows_per_task)
             found |= dict.fromkeys(self.pool.ids(over), "more than pool.rows_per_task")
             useful[over] = -np.inf  # they make room already
@@ -306,8 +307,3 @@ class Replayer:
 
     def _stream(self, purpose: str, *items: str | int) -> np.random.Generator:
         return stream(self._seed, f"replay-{purpose}", self._now.step, *items)
-
-
-def _at_least_one(amount: float) -> int:
-    # 0.29 * 100 is a little less than 29 in floating point.
-    return max(1, int(amount + 1e-9))

@@ -44,11 +44,14 @@ def save_checkpoint(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     write(draft)
+    # Some tokenizers make folders in it, for templates beside their first.
     files: dict[str, Json] = {
-        path.name: _entry(path) for path in sorted(draft.iterdir()) if path.is_file()
+        path.relative_to(draft).as_posix(): _entry(path)
+        for path in sorted(draft.rglob("*"))
+        if path.is_file()
     }
     (draft / MANIFEST).write_text(_manifest(step, state, files), encoding="utf-8")
-    for path in draft.iterdir():
+    for path in draft.rglob("*"):
         _flush(path)
     _flush(draft)
     _remove(target)  # a damaged one: the step would not be done again otherwise
@@ -69,7 +72,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise CheckpointDamaged(folder, f"its {MANIFEST} cannot be used ({error})") from error
     for name, entry in files.items():
         path = folder / name
-        if path.parent != folder or not path.is_file() or _entry(path) != entry:
+        outside = Path(name).is_absolute() or ".." in Path(name).parts
+        if outside or not path.is_file() or _entry(path) != entry:
             raise CheckpointDamaged(folder, f"{name} is not as it was written")
     return Checkpoint(folder, step, state)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
+from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.model import ModelSettings
 from recollect.config.showing import as_yaml
 from recollect.errors import RunExists, RunMissing
 from recollect.models.catalog import BUILT_IN, folder_of, is_there
 from recollect.models.revision import newest_revision
+from recollect.notes.embedding import BUILT_IN as EMBEDDER
 from recollect.store import open_reader, place_of, store_exists
 from recollect.store.address import Place, is_address
 from recollect.types import RunId
@@ -45,6 +47,11 @@ class RunFolder:
     def model(self) -> Path:
         """The trained model with its adapters merged in, where that was asked for."""
         return self.path / "model"
+
+    @property
+    def served(self) -> Path:
+        """Weights on their way to a server that samples, while the run is under way."""
+        return self.path / "served"
 
     @property
     def bad_batches(self) -> Path:
@@ -107,40 +114,64 @@ def find_runs(root: Path) -> list[RunFolder]:
 def _anchored(config: Config, path: Path) -> Config:
     """Write down what must not change with the place that the run is resumed from, or moved to."""
     run = config.run.model_copy(update={"name": _as_name(path)})
-    store = config.store
+    return anchored(config).model_copy(update={"run": run})
+
+
+def anchored(config: Config, known: Config | None = None) -> Config:
+    """Spell out where all files are that a configuration names, and which commit of a model.
+
+    Where a run has begun already, `known` is what it wrote down: it goes on with that commit.
+    """
+    begun = None if known is None else known.model.revision
+    store, algo, critic, pool, notes = (
+        config.store,
+        config.algo,
+        config.critic,
+        config.pool,
+        config.notes,
+    )
     if store.path is not None and not is_address(store.path):
         where = str(Path(store.path).expanduser().resolve())
         store = store.model_copy(update={"path": where})
-    model = _anchored_model(config.model)
-    algo = config.algo
     if algo.kl_reference is not None:
         algo = algo.model_copy(update={"kl_reference": absolute_model(algo.kl_reference)})
-    environment = config.environment
-    file, colon, what = environment.name.rpartition(".py:")
-    if colon:
-        environment = environment.model_copy(update={"name": f"{_absolute(file + '.py')}:{what}"})
-    pool = config.pool
+    if critic.model is not None:
+        critic = critic.model_copy(update={"model": absolute_model(critic.model)})
     if pool.start_from is not None and not is_address(pool.start_from):
         pool = pool.model_copy(update={"start_from": _absolute(pool.start_from)})
-    notes = config.notes
     if notes.start_from is not None:
         notes = notes.model_copy(update={"start_from": _absolute(notes.start_from)})
+    if notes.embedder != EMBEDDER:
+        notes = notes.model_copy(update={"embedder": _absolute(notes.embedder)})
     return config.model_copy(
         update={
-            "run": run,
             "store": store,
-            "model": model,
+            "model": _anchored_model(config.model, begun),
             "algo": algo,
-            "environment": environment,
+            "critic": critic,
+            "environment": _anchored_environment(config.environment),
             "pool": pool,
             "notes": notes,
         }
     )
 
 
-def _anchored_model(model: ModelSettings) -> ModelSettings:
+def _anchored_environment(environment: EnvironmentSettings) -> EnvironmentSettings:
+    """Write down where an environment's code and data lie: in its name, and in its options."""
+    kind, colon, argument = environment.name.partition(":")
+    name = _absolute_code(environment.name)
+    if name == environment.name and colon and "." in argument:  # single_turn:prompts.jsonl
+        name = f"{kind}:{_absolute_file(argument)}"
+    options = {
+        key: _absolute_file(_absolute_code(value)) if isinstance(value, str) else value
+        for key, value in environment.options.items()
+    }
+    return environment.model_copy(update={"name": name, "options": options})
+
+
+def _anchored_model(model: ModelSettings, begun: str | None) -> ModelSettings:
     """Write down where a model lies, or which commit of it is meant."""
-    revision = model.revision or newest_revision(model.name)
+    revision = model.revision or begun or newest_revision(model.name)
     return model.model_copy(update={"name": absolute_model(model.name), "revision": revision})
 
 
@@ -159,6 +190,21 @@ def _absolute(given: str) -> str:
     """Spell out where a file or folder is, if there is one; names of other things stay."""
     path = Path(given).expanduser()
     return str(path.resolve()) if path.exists() else given
+
+
+def _absolute_code(given: str) -> str:
+    """Spell out where the file of `path/to/file.py:name` is; all other texts stay."""
+    file, colon, what = given.rpartition(".py:")
+    return f"{_absolute(file + '.py')}:{what}" if colon else given
+
+
+def _absolute_file(given: str) -> str:
+    """Spell out where a file is whose name has an ending; a word is none, whatever lies about."""
+    try:
+        is_file = bool(Path(given).suffix) and Path(given).expanduser().is_file()
+    except (OSError, ValueError):  # a long text, or one that no name can be
+        is_file = False
+    return _absolute(given) if is_file else given
 
 
 def _as_name(path: Path) -> str:

@@ -65,6 +65,12 @@ class Ranks(Protocol):
     def open(self, folder: Path, checkpoint: Path | None) -> None:
         """Have the others load what a run trains, as it stands at a checkpoint or at its start."""
 
+    def visit(self, settings: Path, model: str) -> None:
+        """Have the others load a model as it is, to share attempts with no weights sent.
+
+        `settings` is the file of the configuration that tells how they are played.
+        """
+
     def shard(self, policy: Policy) -> Shards | None:
         """Cut a policy's weights among all processes; None where there is but one."""
 
@@ -104,6 +110,9 @@ class Alone:
 
     def open(self, folder: Path, checkpoint: Path | None) -> None:
         """Nobody else loads anything."""
+
+    def visit(self, settings: Path, model: str) -> None:
+        """Nobody else plays."""
 
     def shard(self, policy: Policy) -> Shards | None:
         """They stay whole."""

@@ -43,8 +43,9 @@ class Ratios:
 class RowUse:
     """What one stored row did: ratios and clipping at its first use in the step.
 
-    `loss_share` is its part of the absolute token losses of that optimiser step; `updates` counts
-    the optimiser steps that applied it. `credit` is a critic's, where there is one.
+    `loss_share` is its part of the absolute token losses of that optimiser step, every token
+    counting the same whatever `algo.aggregation` is; `updates` counts the optimiser steps that
+    applied it. `credit` is a critic's, where there is one.
     """
 
     pick: Pick

@@ -10,6 +10,7 @@ import torch
 
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.train.batch import ScoredRow
+from recollect.train.mismatch import Mismatch
 from recollect.train.replayed import Replayed, ReplayedFigures, ReplayedTokens
 from recollect.train.stripped import Stripped, StrippedTokens, sum_up
 
@@ -40,7 +41,7 @@ class UpdateReport:
     signal, NaN where every step was refused. `rows` and `tokens` count what carried gradient,
     once, however often. `drift` is None where no fresh row did, `replayed` where no stored one,
     `stripped` where none lost its notes, `critic` where there is none or nothing was applied; its
-    loss is not part of `loss`.
+    loss is not part of `loss`. `mismatch` is None where the model that trains also sampled.
     """
 
     loss: float
@@ -54,6 +55,7 @@ class UpdateReport:
     replayed: Replayed | None = None
     stripped: Stripped | None = None
     critic: CriticFigures | None = None
+    mismatch: Mismatch | None = None
 
 
 @dataclass(slots=True)
@@ -127,7 +129,9 @@ class UpdateFigures:
         """Count an optimiser step that was refused."""
         self._skipped += 1
 
-    def report(self, rate: float, distilled: int = 0) -> UpdateReport:
+    def report(
+        self, rate: float, distilled: int = 0, mismatch: Mismatch | None = None
+    ) -> UpdateReport:
         """Sum up; `distilled` of the rows were learnt as they are."""
         steps = len(self._applied)
         nothing = math.nan if self._skipped else 0.0
@@ -143,6 +147,7 @@ class UpdateFigures:
             replayed=self._replayed.report(steps),
             stripped=sum_up([step.stripped for step in self._applied], distilled),
             critic=self._critic(),
+            mismatch=mismatch,
         )
 
     def _critic(self) -> CriticFigures | None:

@@ -59,9 +59,11 @@ class Shelf:
         save_file(tensors, str(folder / FILE), metadata={"ids": json.dumps(list(self._credits))})
 
     def restore(self, folder: Path) -> None:
-        """Take everything back."""
+        """Take everything back; nothing, where the checkpoint is of a time without a shelf."""
         from safetensors import safe_open
 
+        if not (folder / FILE).is_file():
+            return
         with safe_open(str(folder / FILE), framework="pt") as file:
             ids = json.loads((file.metadata() or {})["ids"])
             tensors = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118

@@ -13,12 +13,16 @@ _CHUNK = 65536
 
 
 class RequestFailed(Exception):
-    """There is no answer; `retry` says whether asking again may help."""
+    """There is no answer; `retry` says whether asking again may help.
 
-    def __init__(self, reason: str, retry: bool) -> None:
+    `said` is the beginning of what came with a refusal.
+    """
+
+    def __init__(self, reason: str, retry: bool, data: bytes = b"") -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry = retry
+        self.said = data[:300].decode(errors="replace")
 
 
 def post_json(
@@ -35,17 +39,44 @@ def post_json(
     RequestFailed where that does not come to JSON of at most `most_bytes` within `seconds`. A
     redirect is no answer: it would carry the token elsewhere.
     """
-    deadline = time.monotonic() + seconds
     body = json.dumps(document).encode()
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    return _ask(address, "POST", call, body, token, seconds, most_bytes)
+
+
+def get_json(
+    address: Address,
+    call: str,
+    *,
+    token: str = "",
+    seconds: float = 5.0,
+    most_bytes: int = 2**20,
+) -> Json:
+    """Get what a server says at `call` below an address; fails as `post_json` does."""
+    return _ask(address, "GET", call, None, token, seconds, most_bytes)
+
+
+def _ask(
+    address: Address,
+    method: str,
+    call: str,
+    body: bytes | None,
+    token: str,
+    seconds: float,
+    most_bytes: int,
+) -> Json:
+    deadline = time.monotonic() + seconds
+    headers = {"Accept": "application/json"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     if token:
         headers["Authorization"] = f"Bearer {token}"
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.host, address.port, timeout=seconds)
     try:
-        connection.request("POST", f"{address.path}/{call}", body, headers)
-        answer = connection.getresponse()
-        data = _read(connection, answer, deadline, most_bytes)
+        connection.request(method, f"{address.path}/{call}", body, headers)
+        # Read to its end it still holds the socket: closing the connection alone does not do.
+        with connection.getresponse() as answer:
+            data = _read(connection, answer, deadline, most_bytes)
     except (OSError, http.client.HTTPException, UnicodeError) as error:
         why = str(error) or type(error).__name__
         raise RequestFailed(f"the server cannot be reached ({why})", retry=True) from error
@@ -53,7 +84,7 @@ def post_json(
         connection.close()
     if answer.status != 200:
         busy = answer.status in (408, 425, 429) or answer.status >= 500
-        raise RequestFailed(f"the server answered {answer.status}", retry=busy)
+        raise RequestFailed(f"the server answered {answer.status}", retry=busy, data=data)
     try:
         return strict_json(data)
     except ValueError as error:

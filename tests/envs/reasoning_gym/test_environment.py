@@ -12,6 +12,7 @@ import pytest
 
 from recollect.envs.base import OffersGold
 from recollect.envs.checker import check_environment
+from recollect.envs.floors import floors
 from recollect.envs.reasoning_gym.environment import ReasoningGym, make_reasoning_gym
 from recollect.envs.registry import load_environment
 from recollect.envs.transcript import Script, play
@@ -283,3 +284,12 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
     with pytest.raises(MissingExtra, match=r"recollect\[reasoning\]"):
         make_reasoning_gym("gcd")
+
+
+def test_the_commonest_answer_is_a_floor() -> None:
+    """Many numbers have no common divisor: who always says 1 is often right."""
+    world = make_reasoning_gym("gcd", settings={"gcd": {"max_value": 20}}, answer="number")
+    tasks = list(world.tasks("test"))
+    ones = sum(world.answer(task) == "1" for task in tasks)
+    found = {floor.agent: floor.success for floor in floors(world, "test")}
+    assert found["commonest"] == ones / len(tasks) > 0.2

@@ -8,9 +8,11 @@ import typer
 
 from recollect.cli.output import Column, count, decimal, say, write_json, write_table
 from recollect.cli.store_option import JsonOption, examples, run_in, store_path
+from recollect.cli.untrusted import visible
 
 if TYPE_CHECKING:
     from recollect.ledger import Draw, Use
+    from recollect.store.base import StoreReader
 
 EPILOG = examples(
     "recollect replay explain runs/demo-1 20", "recollect replay explain runs/demo-1 20 --json"
@@ -33,7 +35,8 @@ def explain(
 
     chance is the exact probability of the draw, weight its priority weight; used says in how many
     updates the row was applied; r is the policy ratio of its tokens at the first of them, ESS
-    their effective sample size, loss the row's share of that update's absolute token losses.
+    their effective sample size, loss the row's share of that update's absolute token losses. Of
+    rows that `pool prune` removed since, what the ledger says is left.
     """
     from recollect.cli.documents import document
     from recollect.cli.selection import newest_run, resolve_run
@@ -43,8 +46,7 @@ def explain(
         chosen = resolve_run(reader, name) if name else run_in(run) or newest_run(reader)
         draws = reader.draws(run=chosen, step=step)
         uses = {use.slot: use for use in reader.uses(run=chosen, step=step)}
-        rows = {r.id: r for r in reader.get([d.trajectory for d in draws])}
-        tasks = {t.key: t for t in reader.tasks().values()}
+        known = {} if as_json else _known(reader, draws)
     if as_json:
         write_json(
             [
@@ -54,19 +56,28 @@ def explain(
         )
         return
     if not draws:
-        say(f"Step {step} of {chosen} drew nothing from the pool.")
+        say(f"Step {step} of {visible(chosen)} drew nothing from the pool.")
         return
-    say(f"Step {step} of {chosen}: {count(len(draws), 'row')} drawn, {len(uses)} used.")
+    say(f"Step {step} of {visible(chosen)}: {count(len(draws), 'row')} drawn, {len(uses)} used.")
     for reason in dict.fromkeys(draw.reason for draw in draws):
         here = [draw for draw in draws if draw.reason == reason]
-        say(f"\n{reason}")
-        cells = []
-        for draw in here:
-            row = rows[draw.trajectory]
-            figures = _figures(draw, uses.get(draw.slot))
-            cells.append([row.id[:8], tasks[row.task].id, decimal(row.reward.value), *figures])
+        say(f"\n{visible(reason)}")
+        cells = [
+            [draw.trajectory[:8], *known.get(draw.trajectory, ("-", "-"))]
+            + _figures(draw, uses.get(draw.slot))
+            for draw in here
+        ]
         columns = [*(Column(title) for title in _LEFT), *(Column(t, right=True) for t in _RIGHT)]
         write_table(columns, cells)
+
+
+def _known(reader: StoreReader, draws: list[Draw]) -> dict[str, tuple[str, str]]:
+    """Name task and reward of the drawn rows that are still there; a row may be gone for good."""
+    from recollect.store.records import Query
+
+    wanted = Query(ids=[draw.trajectory for draw in draws], status=None)
+    rows = reader.rows(wanted, limit=max(1, len(draws))).rows
+    return {row.id: (reader.task(row.task).id, decimal(row.reward)) for row in rows}
 
 
 def _figures(draw: Draw, use: Use | None) -> list[str]:

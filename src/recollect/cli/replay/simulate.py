@@ -32,8 +32,8 @@ def simulate(
     """Say what would be drawn from a pool, step by step, without a model.
 
     The pool is taken as it lies and ages by one policy version a step; nothing is written. Rows
-    of the newest run's fingerprints count as fitting. Repair is left out: it depends on what
-    fresh rows do.
+    of the newest run's fingerprints count as fitting, and replay.start_success as reached. Repair
+    is left out: it depends on what fresh rows do.
     """
     from recollect.config import load_config
     from recollect.replay.inspection import make_simulator

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from recollect.canonical import Json, digest
 from recollect.envs.base import Limits
@@ -26,6 +28,8 @@ _REVISION = 1
 SIZE = 500
 # Seeds after which a dataset is thought to have nothing to ask.
 _TRIED = 20
+# Training questions among which the commonest answer is looked for.
+_COUNTED = 200
 # Questions are a few hundred characters; the longest that any dataset makes by default is 7,000.
 _CHARS = 60_000
 _ID = re.compile(r"([\w@]+):([0-9]{1,3}):([0-9]{1,9})")
@@ -122,6 +126,20 @@ class ReasoningGymWithGold(ReasoningGym):
     def gold(self, task: Task) -> tuple[str, ...]:
         """Give the right answer, as it should be written."""
         return (self._style.write(self.answer(task) or ""),)
+
+    def constants(self, domain: str) -> dict[str, tuple[str, ...]]:
+        """Name the training questions' commonest answer: numbers without a common divisor abound.
+
+        A policy that finds it out has learnt something, but not to calculate.
+        """
+        lines = [self._line(source, "train") for source in self._named(domain)]
+        tasks = islice(in_turn(lines), _COUNTED)
+        answers = Counter(self.answer(task) or "" for task in tasks)
+        ((commonest, _),) = answers.most_common(1) or [("", 0)]
+        return {"commonest": (self._style.write(commonest),)}
+
+    def _named(self, domain: str) -> list[Source]:
+        return [source for source in self._sources.values() if source.name == domain]
 
 
 def make_reasoning_gym(

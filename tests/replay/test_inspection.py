@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from recollect.config.loading import load_config
+from recollect.replay.inspection import make_simulator
+from recollect.replay.simulation import simulate
+from recollect.store.records import Provenance
+
+from .pools import TASKS, Plant, planted
+
+FLAGS = ["replay.modes=[buffer]", "replay.buffer_rows=4", "draw.priority=equal"]
+
+
+def test_a_demo_that_was_added_last_does_not_say_whose_rows_are_drawn() -> None:
+    """Its fingerprints are those of no tokenizer: with them nothing could be drawn at all."""
+    text_only = Plant(TASKS[1], version=None, prints=Provenance("", "1", "1"))
+    with planted(Plant(version=3, advantage=1.0), Plant(version=4, advantage=-1.0)) as store:
+        config = load_config(None, FLAGS).config
+        replayer, version = make_simulator(store, config)
+        before = simulate(replayer, 2, 1, version)
+        assert (version, before.eligible) == (5, 2)
+    with planted(
+        Plant(version=3, advantage=1.0), Plant(version=4, advantage=-1.0), text_only
+    ) as store:
+        replayer, version = make_simulator(store, config)
+        after = simulate(replayer, 2, 1, version)
+        assert (version, after.eligible, after.draws) == (5, 2, before.draws)
+
+
+def test_a_pool_of_demos_alone_can_be_looked_at() -> None:
+    with planted(Plant(version=None)) as store:
+        replayer, version = make_simulator(store, load_config(None, FLAGS).config)
+        assert (version, simulate(replayer, 1, 1, version).draws) == (0, 0)
