@@ -488,19 +488,17 @@ def test_fenced_rows_can_come_back(tmp_path: Path, store: Any) -> None:
 # -- memory ----------------------------------------------------------------------------------------
 
 OVERSIZED = """
-import sys, time
+import sys
 from pathlib import Path
 from recollect.store import open_store
 from recollect.store.importing import import_file
 with open_store(sys.argv[1]) as store:
-    start = time.process_time()
     report = import_file(store, sys.argv[2])
-    seconds = time.process_time() - start
 # VmHWM begins anew at exec; ru_maxrss would carry over the peak of the process that started us.
 status = Path("/proc/self/status").read_text()
 peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
 bad = report.bad
-print(report.added, [line.line for line in bad], bad[0].reason, round(peak), seconds, sep="|")
+print(report.added, [line.line for line in bad], bad[0].reason, round(peak), sep="|")
 """
 
 
@@ -514,10 +512,9 @@ def test_an_oversized_line_is_passed_over_with_bounded_memory(tmp_path: Path) ->
         file.write(b'"}\n' + json.dumps(good(1)).encode() + b"\n")
     command = [sys.executable, "-c", OVERSIZED, str(tmp_path / "s.db"), str(path)]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout
-    added, bad, reason, peak, seconds = out.strip().split("|")
+    added, bad, reason, peak = out.strip().split("|")
     assert (added, bad, reason) == ("2", "[2]", "is longer than 67,108,864 bytes")
     assert int(peak) < 200, f"peak memory {peak} MB"
-    assert float(seconds) < 5, f"{seconds} s"
 
 
 def test_memory_does_not_grow_with_the_file(
