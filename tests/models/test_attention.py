@@ -10,9 +10,8 @@ from recollect.models.attention import Span, attend, packed
 
 from .architectures import ARCHITECTURES, VOCABULARY, make_model, shared_model
 
-# Two prompts; three rows continue the first, one the second, one stands alone.
-PROMPTS = (7, 4)
-ROWS = ((0, 5), (0, 1), (0, 9), (1, 6), (None, 8))
+# Rows as (the row that it continues, how many tokens of that one, how many of its own).
+ROWS = ((None, 0, 12), (0, 7, 1), (0, 7, 9), (2, 10, 4), (3, 12, 3), (3, 9, 5), (None, 0, 8))
 
 
 def _tokens(count: int, seed: int) -> torch.Tensor:
@@ -20,33 +19,35 @@ def _tokens(count: int, seed: int) -> torch.Tensor:
     return torch.randint(0, VOCABULARY, (count,), generator=generator)
 
 
+def _pieces(way: list[int]) -> tuple[tuple[int, int], ...]:
+    """Places as ranges [start, end)."""
+    starts = [n for n in range(len(way)) if n == 0 or way[n] != way[n - 1] + 1]
+    ends = [*starts[1:], len(way)][: len(starts)]
+    return tuple((way[a], way[b - 1] + 1) for a, b in zip(starts, ends, strict=True))
+
+
 class Packed:
     """A packed sequence, and the same rows by themselves."""
 
     def __init__(self) -> None:
-        prompts = [_tokens(size, 100 + n) for n, size in enumerate(PROMPTS)]
-        ids, positions, spans = [], [], []
+        ids, positions = [], []
         self.rows: list[torch.Tensor] = []
+        self.spans: list[Span] = []
         self.places: list[slice] = []  # of a row's own tokens in the packed sequence
-        at, placed = 0, {}
-        for n, (prompt, size) in enumerate(ROWS):
-            start = PROMPTS[prompt] if prompt is not None else 0
-            if prompt is not None and prompt not in placed:
-                placed[prompt] = (at, at + start)
-                ids.append(prompts[prompt])
-                positions.append(torch.arange(start))
-                spans.append(Span(at, at + start))
-                at += start
+        ways: list[list[int]] = []  # where each token of a row stands
+        at = 0
+        for n, (parent, common, size) in enumerate(ROWS):
             own = _tokens(size, n)
+            before = own[:0] if parent is None else self.rows[parent][:common]
+            way = [] if parent is None else ways[parent][:common]
             ids.append(own)
-            positions.append(torch.arange(start, start + size))
-            spans.append(Span(at, at + size, placed.get(prompt)))
+            positions.append(torch.arange(common, common + size))
+            self.spans.append(Span(at, at + size, _pieces(way)))
             self.places.append(slice(at, at + size))
-            before = prompts[prompt] if prompt is not None else own[:0]
             self.rows.append(torch.cat((before, own)))
+            ways.append([*way, *range(at, at + size)])
             at += size
         self.ids, self.positions = torch.cat(ids)[None], torch.cat(positions)[None]
-        self.spans = tuple(spans)
 
     def logits(self, model: Any) -> torch.Tensor:
         with packed(self.spans):
@@ -64,7 +65,7 @@ class Packed:
 
     def separate(self, model: Any) -> torch.Tensor:
         found = []
-        for row, (_, size) in zip(self.rows, ROWS, strict=True):
+        for row, (_, _, size) in zip(self.rows, ROWS, strict=True):
             found.append(model(input_ids=row[None], use_cache=False).logits[0, -size:])
         return torch.cat(found)
 
@@ -221,7 +222,7 @@ def test_rows_beyond_a_sliding_window_are_refused() -> None:
     attend(torch.nn.Module(), heads, heads, heads, None, sliding_window=6)
     with pytest.raises(NotImplementedError, match="last 5 tokens, a row has 6"):
         attend(torch.nn.Module(), heads, heads, heads, None, sliding_window=5)
-    with packed((Span(0, 3), Span(3, 5, (0, 3)), Span(5, 6, (0, 3)))):
+    with packed((Span(0, 3), Span(3, 5, ((0, 3),)), Span(5, 6, ((0, 3),)))):
         attend(torch.nn.Module(), heads, heads, heads, None, sliding_window=5)
-    with packed((Span(0, 4), Span(4, 6, (0, 4)))), pytest.raises(NotImplementedError):
+    with packed((Span(0, 4), Span(4, 6, ((0, 4),)))), pytest.raises(NotImplementedError):
         attend(torch.nn.Module(), heads, heads, heads, None, sliding_window=5)

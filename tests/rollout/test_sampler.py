@@ -175,6 +175,20 @@ def test_a_prompt_is_computed_once_for_its_group() -> None:
     assert watch.shapes == [(2, 20), (8, 1), (8, 1)]
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_what_tasks_begin_with_is_computed_once(architecture: str) -> None:
+    """Two domains, three tasks of each, two rows of a task; and a task of no domain."""
+    model, rules = shared_model(architecture), [tokens(40, 1), tokens(50, 2)]
+    prompts = [[*rules[n % 2], *tokens(3 + n, 10 + n)] for n in range(6)]
+    played = [Script(prompt, [tokens(3, n)], 6, 2 * n + m)
+              for n, prompt in enumerate([*prompts, tokens(33, 3)]) for m in range(2)]  # fmt: skip
+    with Watch(model) as watch:
+        play(model, played)
+    assert watch.shapes[:2] == [(2, 50), (7, 33)]
+    for script in played:
+        _assert_recorded(model, script)
+
+
 def test_the_past_is_never_computed_again() -> None:
     model = shared_model("llama")
     played = [Script(tokens(20, n), [tokens(6, 3, n)], 4, n) for n in range(4)]

@@ -67,7 +67,7 @@ def test_recorded_log_probs_are_found_by_row_and_place() -> None:
     # In whatever order a pack has them.
     packs = pack([b, a], 2)
     recorded = Recorded([b, a], CPU)
-    assert [recorded.logprobs(p).tolist() for p in packs] == [[-3.0], [-1.0, -2.0]]
+    assert [recorded.logprobs(p).tolist() for p in packs] == [[-1.0, -2.0], [-3.0]]
 
 
 def test_no_rows_are_no_trouble() -> None:

@@ -1,9 +1,9 @@
 """One attention function for generating and for training, for every Hugging Face model.
 
 Generating, rows of different lengths share a batch; the caller passes a four-dimensional mask.
-Training, rows lie end to end in one sequence without padding, and several rows may share one
-prompt. A block mask for that would cost memory and time quadratic in the whole sequence, so
-the attention of each span is computed by itself, over the spans that it may see.
+Training, rows lie end to end in one sequence without padding, and several rows may share what they
+begin with. A block mask for that would cost memory and time quadratic in the whole sequence, so
+the attention of each span is computed by itself, over the pieces that it may see.
 
 The function is registered with transformers once, under the name `ATTENTION`. The layout of the
 sequence at hand stands in a variable of this module, because not every architecture hands keyword
@@ -31,17 +31,21 @@ _UNKNOWN_VARIANTS = ("softcap", "s_aux", "position_bias")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Tokens [start, end) of a packed sequence; `prefix` is the span that they continue."""
+    """Tokens [start, end) of a packed sequence; `prefix` are the pieces that they continue."""
 
     start: int
     end: int
-    prefix: tuple[int, int] | None = None
+    prefix: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def before(self) -> int:
+        """How many tokens it continues."""
+        return sum(end - start for start, end in self.prefix)
 
     @property
     def reach(self) -> int:
         """How many tokens its last one sees, itself included."""
-        before = self.prefix[1] - self.prefix[0] if self.prefix else 0
-        return before + self.end - self.start
+        return self.before + self.end - self.start
 
 
 _layout: tuple[Span, ...] | None = None
@@ -150,7 +154,7 @@ def _attend_span(
     scaling: float | None,
 ) -> torch.Tensor:
     own = slice(span.start, span.end)
-    if span.prefix is None:
+    if not span.prefix:
         return scaled_dot_product_attention(
             query[:, :, own],
             key[:, :, own],
@@ -159,12 +163,12 @@ def _attend_span(
             scale=scaling,
             is_causal=True,
         )
-    before = slice(*span.prefix)
+    pieces = [*(slice(*piece) for piece in span.prefix), own]
     return scaled_dot_product_attention(
         query[:, :, own],
-        torch.cat((key[:, :, before], key[:, :, own]), dim=2),
-        torch.cat((value[:, :, before], value[:, :, own]), dim=2),
-        attn_mask=_lower_right(own.stop - own.start, before.stop - before.start, query.device),
+        torch.cat([key[:, :, piece] for piece in pieces], dim=2),
+        torch.cat([value[:, :, piece] for piece in pieces], dim=2),
+        attn_mask=_lower_right(own.stop - own.start, span.before, query.device),
         dropout_p=dropout,
         scale=scaling,
     )

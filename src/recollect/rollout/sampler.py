@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from recollect.rollout.cache import SlotCache
 from recollect.rollout.choosing import choose
+from recollect.rollout.families import families_of
 from recollect.types import Sampling
 
 # Rows are let in, and rows with much to read are fed, in bunches of a share of the batch: a
@@ -177,6 +178,7 @@ class _Batch:
         for slot in slots:
             siblings.setdefault(tuple(self._rows[slot].pending), []).append(slot)
         groups = {group[0]: group for group in siblings.values()}
+        self._share_beginnings({group[0]: prompt for prompt, group in siblings.items()})
         leaders, logits = self._read(list(groups))
         order, picks = [], []
         for position, leader in enumerate(leaders):
@@ -187,6 +189,21 @@ class _Batch:
                 order.append(slot)
                 picks.append(position)
         return self._choose(order, logits[picks])
+
+    def _share_beginnings(self, prompts: dict[int, tuple[int, ...]]) -> None:
+        """Feed what several prompts begin with (a domain's rules and tools) to one slot of them."""
+        families = families_of(list(prompts.values()))
+        if not families:
+            return
+        slots = {prompt: slot for slot, prompt in prompts.items()}
+        firsts = [(slots[family.prompts[0]], family) for family in families]
+        for slot, family in firsts:
+            self._rows[slot].pending[family.common :] = []
+        self._read([slot for slot, _ in firsts])
+        for slot, family in firsts:
+            self._cache.copy(slot, [slots[prompt] for prompt in family.prompts[1:]])
+            for prompt in family.prompts:
+                self._rows[slots[prompt]].pending[:] = prompt[family.common :]
 
     def _step(self) -> list[Row]:
         """Feed one token to every row."""

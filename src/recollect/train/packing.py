@@ -1,8 +1,10 @@
-"""Packing rows without padding, with each shared prompt computed once.
+"""Packing rows without padding, with every common beginning computed once.
 
-Rows of a group begin with the same tokens. In a pack the common beginning stands once, followed
-by what is different of each row; `models.attention` lets every continuation see the beginning
-and itself. Tokens after a row's last sampled token predict nothing that trains and are left out.
+Rows of a group begin with the same prompt, rows of other tasks of the domain with the same rules
+and tools, and stored rows of one task often with the same first call. In a pack the rows are a
+tree: what several of them begin with stands once, followed by what is different of each, and
+`models.attention` lets every branch see the way from the root to it, and itself. Tokens after a
+row's last sampled token predict nothing that trains and are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import InvalidRecord
 from recollect.models.attention import Span
-from recollect.trajectory import Trajectory
+from recollect.trajectory import Tokens, Trajectory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,18 +45,18 @@ class Pack:
         return int(self.ids.shape[1])
 
 
+# Seeing another row's beginning takes attention with a mask: for a few tokens it is not worth it.
+LEAST_COMMON = 16
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """A row's share of a pack: its number, its trajectory, and how much of it is common."""
+class _Leaf:
+    """A row on its way into a pack: the tokens that are computed, where and what it samples."""
 
     row: int
-    trajectory: Trajectory
-    common: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        return self.end - self.common
+    tokens: Tokens
+    sampled: NDArray[np.intp]
+    targets: Tokens
 
 
 def pack(
@@ -62,31 +64,32 @@ def pack(
     max_tokens: int,
     share: bool = True,
     device: torch.device | None = None,
-    beginnings: Sequence[int] | None = None,
+    least_common: int = LEAST_COMMON,
 ) -> list[Pack]:
     """Pack rows into sequences of at most `max_tokens` (one row alone may be longer).
 
-    With `share`, rows that begin with the same tokens have them computed once: up to the first
-    sampled token, or up to `beginnings` [len(trajectories)] where those are given.
+    With `share`, what rows begin with alike is computed once in a pack, if it is at least
+    `least_common` tokens. Rows are then packed in an order that puts those together, whatever order
+    they come in.
     """
+    leaves = [_leaf(number, each) for number, each in enumerate(trajectories)]
+    if share:
+        leaves.sort(key=lambda leaf: leaf.tokens.tobytes())
     packs: list[Pack] = []
-    blocks: list[list[_Part]] = []
+    chosen: list[_Leaf] = []
+    common: list[int] = []  # with the leaf before, of the same pack
     used = 0
-    for family in _families(trajectories, share, beginnings):
-        block: list[_Part] | None = None  # of this family, in the pack being filled
-        for part in family:
-            needed = part.size + (part.common if block is None else 0)
-            if used and used + needed > max_tokens:
-                packs.append(_build(blocks, device))
-                blocks, block, used = [], None, 0
-                needed = part.size + part.common
-            if block is None:
-                block = []
-                blocks.append(block)
-            block.append(part)
-            used += needed
-    if blocks:
-        packs.append(_build(blocks, device))
+    for leaf in leaves:
+        alike = _alike(chosen[-1].tokens, leaf.tokens) if share and chosen else 0
+        alike = alike if alike >= least_common else 0
+        if chosen and used + leaf.tokens.size - alike > max_tokens:
+            packs.append(_build(chosen, common, device))
+            chosen, common, used, alike = [], [], 0, 0
+        chosen.append(leaf)
+        common.append(alike)
+        used += leaf.tokens.size - alike
+    if chosen:
+        packs.append(_build(chosen, common, device))
     return packs
 
 
@@ -96,71 +99,69 @@ def blank(device: torch.device | None = None) -> Pack:
     return Pack(zero[None], zero[None], (Span(0, 1),), zero, zero, zero, zero)
 
 
-def _families(
-    trajectories: Sequence[Trajectory], share: bool, beginnings: Sequence[int] | None
-) -> list[list[_Part]]:
-    """Group rows by the tokens they have in common, in order of appearance."""
-    families: dict[bytes | int, list[_Part]] = {}
-    for number, trajectory in enumerate(trajectories):
-        sampled = np.flatnonzero(trajectory.sampled)
-        if not sampled.size or sampled[0] == 0:
-            problem = "marks a first token without a prompt" if sampled.size else "marks no token"
-            raise InvalidRecord("sampled", problem, trajectory.id)
-        first, last = int(sampled[0]), int(sampled[-1])
-        # A beginning that outlasts the row's last prediction would leave the row less than
-        # nothing of its own.
-        common = min(first if beginnings is None else beginnings[number], last) if share else 0
-        key = trajectory.tokens[:common].tobytes() if common else number
-        families.setdefault(key, []).append(_Part(number, trajectory, common, last))
-    return list(families.values())
+def _leaf(number: int, trajectory: Trajectory) -> _Leaf:
+    sampled = np.flatnonzero(trajectory.sampled)
+    if not sampled.size or sampled[0] == 0:
+        problem = "marks a first token without a prompt" if sampled.size else "marks no token"
+        raise InvalidRecord("sampled", problem, trajectory.id)
+    # A target at position p is predicted by the output at p - 1: nobody needs the one at the last.
+    tokens = trajectory.tokens
+    return _Leaf(number, tokens[: sampled[-1]], sampled, tokens[sampled])
 
 
-def _build(blocks: list[list[_Part]], device: torch.device | None) -> Pack:
-    ids: list[NDArray[np.integer[Any]]] = []
-    positions: list[NDArray[np.integer[Any]]] = []
+def _alike(one: Tokens, other: Tokens) -> int:
+    """How many tokens two rows begin with alike."""
+    size = min(one.size, other.size)
+    different = np.flatnonzero(one[:size] != other[:size])
+    return int(different[0]) if different.size else size
+
+
+def _build(leaves: Sequence[_Leaf], common: Sequence[int], device: torch.device | None) -> Pack:
+    """Lay rows out as a tree; `common` [n] says how far each goes along with the row before it.
+
+    The way of a row is the pieces [start, end) of the pack that its tokens stand in: those of the
+    row before it, as far as both are alike, and one of its own.
+    """
+    ids: list[Tokens] = []
+    positions: list[NDArray[np.intp]] = []
     spans: list[Span] = []
-    keep: list[NDArray[np.integer[Any]]] = []
-    targets: list[NDArray[np.integer[Any]]] = []
-    rows: list[NDArray[np.integer[Any]]] = []
-    places: list[NDArray[np.integer[Any]]] = []
+    keep: list[NDArray[np.intp]] = []
+    way: list[tuple[int, int]] = []
     at = 0
-    for block in blocks:
-        common = block[0].common
-        beginning: tuple[int, int] | None = None
-        if common:
-            ids.append(block[0].trajectory.tokens[:common])
-            positions.append(np.arange(common))
-            beginning = (at, at + common)
-            spans.append(Span(at, at + common))
-            at += common
-        for part in block:
-            tokens, end = part.trajectory.tokens, part.end
-            sampled = np.flatnonzero(part.trajectory.sampled)
-            if part.size:
-                ids.append(tokens[common:end])
-                positions.append(np.arange(common, end))
-                spans.append(Span(at, at + part.size, beginning))
-            # A target at position p of the row is predicted by the output at p - 1: in the
-            # beginning for the first one, in the row's own span for the others.
-            before = sampled - 1
-            own = before - common + at
-            shared = before + (beginning[0] if beginning else at)
-            keep.append(np.where(before < common, shared, own))
-            targets.append(tokens[sampled])
-            rows.append(np.full(len(sampled), part.row))
-            places.append(np.arange(len(sampled)))
-            at += part.size
+    for leaf, alike in zip(leaves, common, strict=True):
+        way = _first_of(way, alike)
+        own = leaf.tokens.size - alike
+        if own:
+            ids.append(leaf.tokens[alike:])
+            positions.append(np.arange(alike, leaf.tokens.size))
+            spans.append(Span(at, at + own, tuple(way)))
+            way = [*way, (at, at + own)]
+            at += own
+        places = np.concatenate([np.arange(*piece) for piece in way])
+        keep.append(places[leaf.sampled - 1])
+    sizes = [leaf.sampled.size for leaf in leaves]
     return Pack(
         ids=_tensor(ids, device)[None],
         positions=_tensor(positions, device)[None],
         spans=tuple(spans),
         keep=_tensor(keep, device),
-        targets=_tensor(targets, device),
-        rows=_tensor(rows, device),
-        places=_tensor(places, device),
+        targets=_tensor([leaf.targets for leaf in leaves], device),
+        rows=_tensor([np.repeat([leaf.row for leaf in leaves], sizes)], device),
+        places=_tensor([np.arange(size) for size in sizes], device),
     )
 
 
-def _tensor(parts: list[NDArray[np.integer[Any]]], device: torch.device | None) -> torch.Tensor:
+def _first_of(way: Sequence[tuple[int, int]], tokens: int) -> list[tuple[int, int]]:
+    """Pieces of a way up to so many tokens, the last of them cut."""
+    found = []
+    for start, end in way:
+        if tokens <= 0:
+            break
+        found.append((start, min(end, start + tokens)))
+        tokens -= end - start
+    return found
+
+
+def _tensor(parts: Sequence[NDArray[Any]], device: torch.device | None) -> torch.Tensor:
     joined = np.concatenate(parts).astype(np.int64)
     return torch.from_numpy(joined).to(device) if device else torch.from_numpy(joined)

@@ -79,8 +79,9 @@ class TrainSettings(Section):
     )
     shared_prompts: bool = Field(
         default=True,
-        description="Compute the prompt that the rows of a group share once for all of them, "
-        "where the model allows it. The result is the same.",
+        description="Compute what rows begin with alike once for all of them: the prompt of a "
+        "group, and the rules and tools that all tasks of a domain have. The result is the same "
+        "but for rounding.",
     )
     parallel: Literal["ddp", "fsdp2"] = Field(
         default="ddp",
