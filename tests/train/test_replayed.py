@@ -78,9 +78,12 @@ def test_ratios_by_hand(model: Path, tmp_path: Path, rows) -> None:
 
 
 def by_hand(
-    batch: Batch, drift: dict[str, NDArray[np.float64]]
+    batch: Batch, drift: dict[str, NDArray[np.float64]], by_row: bool = False
 ) -> tuple[float, float, dict[str, float], dict[str, float]]:
-    """Loss, its replayed part, loss and clip shares by id: the default clips, mean over tokens."""
+    """Loss, its replayed part, loss and clip shares by id: the default clips, mean over tokens.
+
+    With `by_row` the mean over rows of the mean over their tokens.
+    """
     total, off, absolute, clip = 0.0, 0.0, {}, {}
     tokens = sum(row.trajectory.sampled_count for row in batch.rows)
     for row in batch.rows:
@@ -90,24 +93,26 @@ def by_hand(
         inside = np.minimum(r, high) if a >= 0 else np.maximum(r, low)
         if row.pick is not None and a < 0:
             inside = np.minimum(inside, 3.0)
-        losses = -weight * a * inside
-        total += losses.sum() / tokens
-        off += losses.sum() / tokens if row.pick is not None else 0.0
+        losses = -weight * a * inside / (len(batch.rows) * r.size if by_row else tokens)
+        total += losses.sum()
+        off += losses.sum() if row.pick is not None else 0.0
         absolute[id_] = np.abs(losses).sum()
         clip[id_] = float((inside != r).mean())
     whole = sum(absolute.values())
     return total, off, {id_: value / whole for id_, value in absolute.items()}, clip
 
 
-def test_losses_and_shares_by_hand(model: Path, tmp_path: Path, rows) -> None:
+@pytest.mark.parametrize("by_row", [False, True])
+def test_losses_and_shares_by_hand(model: Path, tmp_path: Path, rows, by_row: bool) -> None:
     picks = [
         stored(rows[0], 0, drift=0.8),
         stored(rows[5], 1, drift=-0.3, weight=0.25),
         stored(rows[6], 2),
     ]
     batch = batch_of(rows[:4], picks)
-    loss, off, shares, clip = by_hand(batch, drifts(model, tmp_path, batch))
-    report = update(model, tmp_path, batch)
+    loss, off, shares, clip = by_hand(batch, drifts(model, tmp_path, batch), by_row)
+    mode = "seq-mean-token-mean" if by_row else "token-mean"
+    report = update(model, tmp_path, batch, f"algo.aggregation={mode}")
     assert report.loss == pytest.approx(loss, rel=1e-4)
     assert found(report).loss == pytest.approx(off, rel=1e-4)
     for use in found(report).uses:

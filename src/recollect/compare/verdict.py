@@ -31,14 +31,11 @@ def verdict_lines(study: Study) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def conclusion(estimate: Estimate, neutral: float, count: int) -> str:
-    """Sort a figure: `undefined`, `unclear`, or on which side of neutral it is: `more`, `less`.
-
-    Fewer than five seeds are always unclear, whatever the interval says.
-    """
+def conclusion(estimate: Estimate, neutral: float) -> str:
+    """Sort a figure: `undefined`, `unclear`, or on which side of neutral it is: `more`, `less`."""
     if estimate.point is None:
         return "undefined"
-    if count < ENOUGH or not estimate.excludes(neutral):
+    if not estimate.excludes(neutral):
         return "unclear"
     return "more" if estimate.point > neutral else "less"
 
@@ -51,20 +48,27 @@ def _few_seeds(found: Comparison) -> str:
     return f"{n} {noun} too little to conclude anything; use {ENOUGH} or more."
 
 
+def _here(found: Comparison) -> str:
+    """Where a finding holds, said of those that may hold nowhere else."""
+    n = len(found.seeds)
+    return "" if n >= ENOUGH else " in this seed" if n == 1 else f" in these {n} seeds"
+
+
 def _rollouts(study: Study, found: Comparison) -> str:
     arm, base, cost = found.arm, found.baseline, found.rollouts
     goal = f"{share(study.target)} held-out success"
-    kind = conclusion(cost.medians, 1.0, len(found.seeds))
+    kind = conclusion(cost.medians, 1.0)
     if kind == "undefined":
         return _never(study, found, goal)
     figures = f"({_figures(cost)})"
     if kind == "more":
         return (
             f"To reach {goal}, {base} needed {_times(cost.medians)} the generated rollouts that "
-            f"{arm} needed {figures}."
+            f"{arm} needed{_here(found)} {figures}."
         )
     if kind == "less":
-        return f"{arm} needed more generated rollouts than {base} to reach {goal} {figures}."
+        more = f"{arm} needed more generated rollouts than {base} to reach {goal}"
+        return f"{more}{_here(found)} {figures}."
     return f"No clear difference in the generated rollouts needed to reach {goal} {figures}."
 
 
@@ -85,17 +89,18 @@ def _reached(result: ArmResult) -> str:
 
 def _seconds(found: Comparison) -> str:
     cost = found.seconds
-    kind = conclusion(cost.medians, 1.0, len(found.seeds))
+    kind = conclusion(cost.medians, 1.0)
     if kind == "undefined":
         return ""
     figures = f"({_figures(cost)})"
     if kind == "more":
         return (
             f"In training time, {found.baseline} took {_times(cost.medians)} as long as "
-            f"{found.arm} {figures}."
+            f"{found.arm}{_here(found)} {figures}."
         )
     if kind == "less":
-        return f"In training time, {found.arm} took longer than {found.baseline} {figures}."
+        longer = f"In training time, {found.arm} took longer than {found.baseline}"
+        return f"{longer}{_here(found)} {figures}."
     return f"No clear difference in training time to the target {figures}."
 
 
@@ -105,11 +110,11 @@ def _final(gap: Gap, found: Comparison) -> str:
         return "The difference of final success is undefined."
     bounds = _bounds(estimate, points)
     figures = f"({points(estimate.point)} points{bounds}; {_signs(gap.signs)})"
-    kind = conclusion(estimate, 0.0, len(found.seeds))
+    kind = conclusion(estimate, 0.0)
     if kind == "more":
-        return f"{found.arm} ended with higher success {figures}."
+        return f"{found.arm} ended with higher success{_here(found)} {figures}."
     if kind == "less":
-        return f"{found.arm} ended with lower success {figures}."
+        return f"{found.arm} ended with lower success{_here(found)} {figures}."
     return f"No clear difference in final success {figures}."
 
 

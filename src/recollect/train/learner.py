@@ -26,6 +26,7 @@ from recollect.train.guards import Guard
 from recollect.train.mismatch import cap_of, compare
 from recollect.train.objective import (
     aggregated,
+    contributions,
     kl_losses,
     policy_losses,
     replayed_losses,
@@ -326,7 +327,8 @@ class Learner:
             off = off * given.weights[each.rows]
             token_losses = token_losses + off
             part = float(aggregated(self._config, off.detach(), rows, denominator))
-            figures.replayed.add(each.rows, logprobs - behaviour, token_losses, part, what)
+            pulls = contributions(self._config, token_losses.detach(), rows, denominator)
+            figures.replayed.add(each.rows, logprobs - behaviour, pulls, part, what)
         # Both are estimates over what the policy samples now, from the prompt as it stands: tokens
         # that are stored, or were sampled with notes that are gone, have no part in them.
         if self._reference is not None and algo.kl_in == "loss":

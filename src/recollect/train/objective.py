@@ -132,11 +132,23 @@ def aggregated(
     config: Config, token_losses: torch.Tensor, rows: Rows, denominator: float
 ) -> torch.Tensor:
     """One number from the losses of the tokens of a pack: its share in the optimiser step."""
+    return contributions(config, token_losses, rows, denominator).sum()
+
+
+def contributions(
+    config: Config, token_losses: torch.Tensor, rows: Rows, denominator: float
+) -> torch.Tensor:
+    """What each token [n] of a pack adds to the loss of the optimiser step."""
     algo = config.algo
     norm = None  # only one of the modes has such a constant
     if algo.aggregation == "seq-mean-token-sum-norm":
         norm = algo.aggregation_norm or float(config.rollout.max_tokens)
-    mask = torch.ones_like(rows.index, dtype=torch.bool)
-    return aggregation.aggregate(
-        token_losses, rows, mask, mode=algo.aggregation, denominator=denominator, norm=norm
+    weights = aggregation.token_weights(
+        rows,
+        torch.ones_like(rows.index, dtype=torch.bool),
+        mode=algo.aggregation,
+        denominator=denominator,
+        norm=norm,
+        dtype=token_losses.dtype,
     )
+    return token_losses * weights

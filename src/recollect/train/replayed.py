@@ -43,9 +43,9 @@ class Ratios:
 class RowUse:
     """What one stored row did: ratios and clipping at its first use in the step.
 
-    `loss_share` is its part of the absolute token losses of that optimiser step, every token
-    counting the same whatever `algo.aggregation` is; `updates` counts the optimiser steps that
-    applied it. `credit` is a critic's, where there is one.
+    `loss_share` is its part of the loss of that optimiser step, which is the sum of what each token
+    adds to it, by absolute value; `updates` counts the optimiser steps that applied it. `credit` is
+    a critic's, where there is one.
     """
 
     pick: Pick
@@ -78,8 +78,8 @@ class ReplayedTokens:
     rows: list[NDArray[np.int64]] = field(default_factory=list)
     log_ratios: list[NDArray[np.float64]] = field(default_factory=list)
     clipped: list[NDArray[np.bool_]] = field(default_factory=list)
-    losses: list[NDArray[np.float64]] = field(default_factory=list)
-    all_losses: float = 0.0  # absolute, fresh tokens included
+    losses: list[NDArray[np.float64]] = field(default_factory=list)  # what each adds, absolute
+    all_losses: float = 0.0  # the same, fresh tokens included
     loss: float = 0.0
 
     def add(

@@ -19,7 +19,7 @@ from recollect.integrations.verl.loss import token_losses
 from recollect.integrations.verl.training_row import TrainingRow, training_row
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.guards import Guard
-from recollect.train.objective import aggregated
+from recollect.train.objective import aggregated, contributions
 from recollect.train.optimizer import learning_rate
 from recollect.train.preparing import recomputed, step_denominator, update_parts
 from recollect.train.report import StepFigures, UpdateFigures, UpdateReport
@@ -172,9 +172,9 @@ def step_figures(
         bare = found.stripped
         figures.stripped.add(logprobs - behaviour, share(bare.losses), bare.diagnostics)
     if found.replayed is not None:
-        off = found.replayed
+        off, pulls = found.replayed, contributions(config, found.total, index, denominator)
         figures.replayed.add(
-            index.index, logprobs - behaviour, found.total, share(off.losses), off.diagnostics
+            index.index, logprobs - behaviour, pulls, share(off.losses), off.diagnostics
         )
     loss = aggregated(config, found.total, index, denominator)
     figures.add(loss, logprobs, old, found.fresh.diagnostics)
