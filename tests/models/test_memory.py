@@ -75,7 +75,7 @@ def test_parts_by_hand() -> None:
     assert found.reference == 0
     cache = 1.5 * 8 * 100 * 2 * shape.layers * shape.kv_heads * shape.head_size * 4
     assert found.generating == cache + 8 * shape.vocabulary * 20
-    kept = shape.layers * (10 * shape.hidden + 4 * shape.inner) * 4 * 200
+    kept = shape.layers * ((10 + 8) * shape.hidden + 4 * shape.inner) * 4 * 200
     assert found.training == kept + 0.5 * 200 * shape.vocabulary * 16
     assert found.peak == found.weights + found.optimiser + max(found.generating, found.training)
 
@@ -91,6 +91,9 @@ def test_what_saves_memory_saves_it() -> None:
     assert lora.reference == 0  # the policy without its adapters
     assert lora.optimiser < full.optimiser
     assert less.training < full.training
+    apart = estimate_memory(_config("algo.kl_coef=0.1", "train.shared_prompts=false"))
+    assert apart is not None
+    assert apart.training < full.training
 
 
 def test_what_cutting_saves_is_said() -> None:

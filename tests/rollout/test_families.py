@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,21 @@ def test_a_prompt_alone_has_no_family() -> None:
 def test_a_prompt_that_is_the_beginning_of_another_keeps_a_token() -> None:
     (family,) = families_of([RULES, (*RULES, 1)])
     assert family == Family((RULES, (*RULES, 1)), len(RULES) - 1)
+
+
+def test_much_in_common_is_shared_though_more_is_not() -> None:
+    tasks = [(*range(1000), *[task] * 1200) for task in (-1, -2)]
+    (family,) = families_of(tasks)
+    assert family.common == 1000
+
+
+@pytest.mark.parametrize("last", [0, 10**6])
+def test_a_short_prompt_does_not_spoil_a_domain(last: int) -> None:
+    """Wherever it comes in order: the others keep what they have in common."""
+    opening = tuple(range(1000, 1040))
+    tasks = [(*opening, *range(5, 1005), task) for task in range(8)]
+    found = families_of([*tasks, (*opening, *[last] * 20)])
+    assert [(len(family.prompts), family.common) for family in found] == [(8, 1040)]
 
 
 def test_a_common_first_sentence_does_not_make_one_family_of_two_domains() -> None:

@@ -54,7 +54,7 @@ def _differences(
         assert everything.requires_grad
         places = starts[each.rows] + each.places.numpy()
         seen.extend(places.tolist())
-        for n, found in enumerate((of_targets(everything, each), entropies(everything))):
+        for n, found in enumerate((of_targets(everything, each), entropies(everything, each))):
             gaps = np.abs(found.detach().numpy() - recorded[n][places])
             worst[n] = max(worst[n], float(gaps.max()))
     assert sorted(seen) == list(range(starts[-1]))

@@ -128,7 +128,7 @@ def test_a_bonus_on_entropy_raises_it(model: Path, policy: Policy, tmp_path: Pat
     def entropy() -> float:
         (each,) = pack(rows[:1], 1000)
         with torch.no_grad():
-            return float(entropies(log_distributions(policy.model, each, 1.0)).mean())
+            return float(entropies(log_distributions(policy.model, each, 1.0), each).mean())
 
     learner = learner_of(policy, make_config(model, "algo.entropy_coef=0.5"), tmp_path)
     before = entropy()

@@ -47,7 +47,7 @@ def check_packs(packs: Sequence[Pack], rows: Sequence[Trajectory], max_tokens: i
     seen = set()
     for each in packs:
         for keep, target, number, place in zip(
-            each.keep.tolist(),
+            each.keep[each.by].tolist(),
             each.targets.tolist(),
             each.rows.tolist(),
             each.places.tolist(),
@@ -122,7 +122,8 @@ def test_what_rows_said_alike_is_shared_too() -> None:
     ]
     (each,) = pack(rows, 100)
     assert each.tokens == 22 + 2
-    assert each.keep.tolist() == [19, 20, 21, 22, 19, 20, 21, 23]
+    assert each.keep.tolist() == [19, 20, 21, 22, 23]
+    assert each.by.tolist() == [0, 1, 2, 3, 0, 1, 2, 4]
     check_packs([each], rows, 100)
 
 
@@ -151,6 +152,26 @@ def test_the_limit_counts_the_prompt_of_every_pack() -> None:
     check_packs(packs, rows, 18)
 
 
+def test_short_rows_behind_long_rules_do_not_all_go_into_one_pack() -> None:
+    """Each row keeps a copy of the keys and values it sees, so what all see together is bounded."""
+    rules = list(range(90))
+    rows = [make_row([*rules, n, 1], [False] * 90 + [True] * 2, str(n)) for n in range(40)]
+    packs = pack(rows, 100)
+    assert max(each.tokens for each in packs) <= 100
+    assert [sum(span.reach for span in each.spans) for each in packs] == [4 * 91] * 10
+    check_packs(packs, rows, 100)
+
+
+def test_what_many_rows_said_alike_is_predicted_once() -> None:
+    """Logits are what memory goes into: no more of them than the pack has tokens."""
+    rows = [
+        make_row([*range(20), *range(10)], [False] * 20 + [True] * 10, str(n)) for n in range(50)
+    ]
+    packs = pack(rows, 40)
+    assert all(len(each.keep) <= each.tokens <= 40 for each in packs)
+    check_packs(packs, rows, 40)
+
+
 def test_a_row_longer_than_the_limit_goes_alone() -> None:
     short = make_row([1, 2], [False, True], "short")
     long = make_row(list(range(50)), [False] + [True] * 49, "long")
@@ -163,7 +184,8 @@ def test_rows_of_one_sampled_token() -> None:
     rows = [make_row([*[7] * 17, n], [False] * 17 + [True], str(n)) for n in range(3)]
     (each,) = pack(rows, 100)
     assert each.tokens == 17  # the prompt, and nothing of the rows themselves
-    assert each.keep.tolist() == [16, 16, 16]
+    assert each.keep.tolist() == [16]
+    assert each.by.tolist() == [0, 0, 0]
     assert each.targets.tolist() == [0, 1, 2]
 
 

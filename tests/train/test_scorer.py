@@ -55,7 +55,7 @@ def test_the_trainer_agrees_with_the_sampler(policy: Policy, model: Path) -> Non
             of_targets(found, each), recorded.logprobs(each), rtol=1e-5, atol=1e-5
         )
         places = torch.from_numpy(starts)[each.rows] + each.places
-        torch.testing.assert_close(entropies(found), known[places], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(entropies(found, each), known[places], rtol=1e-4, atol=1e-4)
 
 
 def test_recorded_log_probs_are_found_by_row_and_place() -> None:

@@ -53,11 +53,25 @@ def aggregate(
     `denominator` replaces the batch's own (tokens or rows, see `batch_denominator`). `norm` is Dr.
     GRPO's constant, usually the longest allowed completion, and goes with that mode only.
     """
+    found = contributions(losses, rows, mask, mode=mode, denominator=denominator, norm=norm)
+    return found.sum()
+
+
+def contributions(
+    losses: Tensor,
+    rows: Rows,
+    mask: Tensor,
+    *,
+    mode: Mode,
+    denominator: float | None = None,
+    norm: float | None = None,
+) -> Tensor:
+    """What each of `losses[N]` adds to their aggregate: [N], 0 outside the mask."""
     check_tokens(mask, losses=losses)
     weights = token_weights(
         rows, mask, mode=mode, denominator=denominator, norm=norm, dtype=losses.dtype
     )
-    return (torch.where(mask, losses, 0.0) * weights).sum()
+    return torch.where(mask, losses, 0.0) * weights
 
 
 def token_weights(

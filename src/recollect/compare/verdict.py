@@ -32,9 +32,11 @@ def verdict_lines(study: Study) -> list[str]:
 
 
 def conclusion(estimate: Estimate, neutral: float) -> str:
-    """Sort a figure: `undefined`, `unclear`, or on which side of neutral it is: `more`, `less`."""
+    """Sort a figure: `undefined`, `single`, `unclear`, or its side of neutral: `more`, `less`."""
     if estimate.point is None:
         return "undefined"
+    if estimate.low is None or estimate.high is None:
+        return "single"
     if not estimate.excludes(neutral):
         return "unclear"
     return "more" if estimate.point > neutral else "less"
@@ -69,7 +71,8 @@ def _rollouts(study: Study, found: Comparison) -> str:
     if kind == "less":
         more = f"{arm} needed more generated rollouts than {base} to reach {goal}"
         return f"{more}{_here(found)} {figures}."
-    return f"No clear difference in the generated rollouts needed to reach {goal} {figures}."
+    needed = f"the generated rollouts needed to reach {goal}"
+    return _undecided(kind, needed, found, figures)
 
 
 def _never(study: Study, found: Comparison, goal: str) -> str:
@@ -101,7 +104,7 @@ def _seconds(found: Comparison) -> str:
     if kind == "less":
         longer = f"In training time, {found.arm} took longer than {found.baseline}"
         return f"{longer}{_here(found)} {figures}."
-    return f"No clear difference in training time to the target {figures}."
+    return _undecided(kind, "training time to the target", found, figures)
 
 
 def _final(gap: Gap, found: Comparison) -> str:
@@ -115,7 +118,14 @@ def _final(gap: Gap, found: Comparison) -> str:
         return f"{found.arm} ended with higher success{_here(found)} {figures}."
     if kind == "less":
         return f"{found.arm} ended with lower success{_here(found)} {figures}."
-    return f"No clear difference in final success {figures}."
+    return _undecided(kind, "final success", found, figures)
+
+
+def _undecided(kind: str, what: str, found: Comparison, figures: str) -> str:
+    """Say that an interval leaves a difference open; or, where there is none, just the figures."""
+    if kind == "single":
+        return f"{what[0].upper()}{what[1:]}{_here(found)} {figures}."
+    return f"No clear difference in {what} {figures}."
 
 
 def _diverged(study: Study) -> str:

@@ -74,7 +74,8 @@ def divergence(policy: Policy, base: Policy, rows: Sequence[Trajectory], config:
         with still(policy.model), still(base.model), packed(each.spans):
             mine = log_distributions(policy.model, each, temperature)
             theirs = log_distributions(base.model, each, temperature)
-        total += float((mine.exp() * (mine - theirs)).sum(dtype=torch.float64))
+        apart = (mine.exp() * (mine - theirs)).sum(dim=-1)
+        total += float(apart[each.by].sum(dtype=torch.float64))
         tokens += int(each.targets.numel())
     return max(0.0, total / tokens)
 

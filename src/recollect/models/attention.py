@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -48,7 +49,40 @@ class Span:
         return self.before + self.end - self.start
 
 
-_layout: tuple[Span, ...] | None = None
+class _Layout:
+    """Spans that tile a sequence, and the parts it is cut into at all of their edges.
+
+    Keys and values are cut once, and every span puts together the parts that it sees: were each to
+    take its own slices, the backward pass would write a whole sequence of zeros for every one.
+    """
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self.spans = tuple(spans)
+        pieces = {piece for span in spans for piece in (*span.prefix, (span.start, span.end))}
+        edges = sorted({0, *(edge for piece in pieces for edge in piece)})
+        part = {edge: number for number, edge in enumerate(edges)}
+        self.sizes = [after - before for before, after in pairwise(edges)]
+        self.seen = [  # by each span: the numbers of the parts, its own last
+            [
+                number
+                for start, end in (*span.prefix, (span.start, span.end))
+                for number in range(part[start], part[end])
+            ]
+            for span in spans
+        ]
+        self._masks: dict[tuple[int, int, torch.device], torch.Tensor] = {}
+
+    def mask(self, span: Span, device: torch.device) -> torch.Tensor:
+        """Let each of a span's queries see all that it continues, and its own past."""
+        own, before = span.end - span.start, span.before
+        known = self._masks.get((own, before, device))
+        if known is None:
+            ones = torch.ones(own, before + own, dtype=torch.bool, device=device)
+            known = self._masks[own, before, device] = ones.tril(diagonal=before)
+        return known
+
+
+_layout: _Layout | None = None
 
 
 @contextmanager
@@ -59,7 +93,7 @@ def packed(spans: Sequence[Span]) -> Iterator[None]:
     own mask, as generation does, take no notice of it.
     """
     global _layout  # noqa: PLW0603 - see the top of the file
-    before, _layout = _layout, tuple(spans)
+    before, _layout = _layout, _Layout(spans)
     try:
         yield
     finally:
@@ -94,10 +128,10 @@ def attend(
             query, key, value, dropout_p=dropout, scale=scaling, is_causal=query.shape[2] > 1
         )
         return output.transpose(1, 2), None
-    _check_tiles(_layout, query.shape[2])
-    _check_window(module, window, max(span.reach for span in _layout))
-    parts = [_attend_span(span, query, key, value, dropout, scaling) for span in _layout]
-    return torch.cat(parts, dim=2).transpose(1, 2), None
+    _check_tiles(_layout.spans, query.shape[2])
+    _check_window(module, window, max(span.reach for span in _layout.spans))
+    output = _attend_spans(_layout, query, key, value, dropout, scaling)
+    return output.transpose(1, 2), None
 
 
 def _check_tiles(spans: tuple[Span, ...], tokens: int) -> None:
@@ -145,38 +179,36 @@ def _masked(
     return output.reshape(batch, heads, width, -1)
 
 
-def _attend_span(
-    span: Span,
+def _attend_spans(
+    layout: _Layout,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     dropout: float,
     scaling: float | None,
 ) -> torch.Tensor:
-    own = slice(span.start, span.end)
-    if not span.prefix:
-        return scaled_dot_product_attention(
-            query[:, :, own],
-            key[:, :, own],
-            value[:, :, own],
+    """Attend span by span, each over the parts that it sees."""
+    own_sizes = [span.end - span.start for span in layout.spans]
+    queries = torch.split_with_sizes(query, own_sizes, dim=2)
+    keys = torch.split_with_sizes(key, layout.sizes, dim=2)
+    values = torch.split_with_sizes(value, layout.sizes, dim=2)
+    found = []
+    for span, own, seen in zip(layout.spans, queries, layout.seen, strict=True):
+        output = scaled_dot_product_attention(
+            own,
+            _joined([keys[part] for part in seen]),
+            _joined([values[part] for part in seen]),
+            attn_mask=layout.mask(span, query.device) if span.prefix else None,
             dropout_p=dropout,
             scale=scaling,
-            is_causal=True,
+            is_causal=not span.prefix,
         )
-    pieces = [*(slice(*piece) for piece in span.prefix), own]
-    return scaled_dot_product_attention(
-        query[:, :, own],
-        torch.cat([key[:, :, piece] for piece in pieces], dim=2),
-        torch.cat([value[:, :, piece] for piece in pieces], dim=2),
-        attn_mask=_lower_right(own.stop - own.start, span.before, query.device),
-        dropout_p=dropout,
-        scale=scaling,
-    )
+        found.append(output)
+    return torch.cat(found, dim=2)
 
 
-def _lower_right(own: int, before: int, device: torch.device) -> torch.Tensor:
-    """Let each of `own` queries see all `before` keys and its own past."""
-    return torch.ones(own, before + own, dtype=torch.bool, device=device).tril(diagonal=before)
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 
 
 def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:

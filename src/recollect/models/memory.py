@@ -15,6 +15,10 @@ from recollect.models.shape import ModelShape, shape_of
 _BYTES = {"float32": 4, "bfloat16": 2}
 # Numbers kept per token and layer, in units of the hidden and of the inner size.
 _KEPT_HIDDEN, _KEPT_INNER = 10, 4
+# Where rows share what they begin with, each keeps a copy of the keys and values that it sees. A
+# pack is closed when these are so many times its tokens: short rows behind long rules would have a
+# hundred times.
+MOST_SEEN = 4
 # Logits as they come, in float32, their log-softmax, and the gradients of both.
 _LOGIT_BYTES = 4 * 4
 # Generating: logits, log-probs and probabilities in float32, their running sum in float64.
@@ -124,7 +128,8 @@ def _generating(config: Config, shape: ModelShape, width: int) -> float:
 
 def _training(config: Config, shape: ModelShape, width: int) -> float:
     tokens = config.train.pack_tokens
-    kept = (_KEPT_HIDDEN * shape.hidden + _KEPT_INNER * shape.inner) * width * tokens
+    seen = 2 * MOST_SEEN if config.train.shared_prompts else 0
+    kept = ((_KEPT_HIDDEN + seen) * shape.hidden + _KEPT_INNER * shape.inner) * width * tokens
     if config.model.gradient_checkpointing:
         layers = shape.layers * shape.hidden * width * tokens + kept
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Prompt = tuple[int, ...]
 
@@ -23,21 +24,25 @@ def families_of(prompts: Sequence[Prompt], least: int = LEAST_COMMON) -> list[Fa
     """Put prompts together that have at least `least` tokens in common.
 
     Every prompt keeps at least one token of its own, which has yet to be read before anything can
-    be said. A prompt that would cost its family more than half of what that has in common begins
-    one of its own: two domains may open with the same sentence.
+    be said. Neighbours that have less than half in common of what either has with its other
+    neighbour belong to two families: two domains may open with the same sentence.
     """
+    ordered = sorted(prompts)
+    alike = [0, *(_alike(one, other) for one, other in pairwise(ordered)), 0]
     families: list[Family] = []
     members: list[Prompt] = []
     common = 0
-    for prompt in [*sorted(prompts), ()]:
-        alike = min(_alike(members[0], prompt), common) if members else 0
-        if members and alike >= least and 2 * alike > common:
+    for number, prompt in enumerate(ordered):
+        here, after = alike[number], alike[number + 1]
+        if here >= least and 2 * here > max(common, after):
+            common = min(common or here, here)
             members.append(prompt)
-            common = alike
             continue
         if len(members) > 1:
             families.append(Family(tuple(members), common))
-        members, common = [prompt], len(prompt) - 1
+        members, common = [prompt], 0
+    if len(members) > 1:
+        families.append(Family(tuple(members), common))
     return families
 
 

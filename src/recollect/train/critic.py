@@ -38,7 +38,7 @@ class Critic(torch.nn.Module):
     def values(self, each: Pack, policy_hidden: torch.Tensor) -> torch.Tensor:
         """Values [n] of a pack's targets, with gradient; call it inside `packed(each.spans)`.
 
-        `policy_hidden` [1, n, H] is what `last_hidden` caught; with a trunk it is not read.
+        `policy_hidden` [1, m, H] is what `last_hidden` caught; with a trunk it is not read.
         """
         if self.trunk is not None:
             output = self.trunk(
@@ -50,7 +50,7 @@ class Critic(torch.nn.Module):
             hidden = still_hidden
             if weight:
                 hidden = weight * policy_hidden[0] + (1.0 - weight) * still_hidden
-        found: torch.Tensor = self.head(hidden.float())[:, 0]
+        found: torch.Tensor = self.head(hidden.float())[each.by, 0]
         return found
 
 

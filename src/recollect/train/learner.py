@@ -335,7 +335,7 @@ class Learner:
             reference = self._reference.logprobs(each, self._temperature)
             token_losses = token_losses + kl_losses(algo, logprobs, reference, fresh)
         if algo.entropy_coef:
-            bonus = torch.where(fresh, entropies(distributions), 0.0)
+            bonus = torch.where(fresh, entropies(distributions, each), 0.0)
             token_losses = token_losses - algo.entropy_coef * bonus
         loss = aggregated(self._config, token_losses, rows, denominator)
         figures.add(loss, logprobs, behaviour, diagnostics)

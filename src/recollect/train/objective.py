@@ -143,12 +143,7 @@ def contributions(
     norm = None  # only one of the modes has such a constant
     if algo.aggregation == "seq-mean-token-sum-norm":
         norm = algo.aggregation_norm or float(config.rollout.max_tokens)
-    weights = aggregation.token_weights(
-        rows,
-        torch.ones_like(rows.index, dtype=torch.bool),
-        mode=algo.aggregation,
-        denominator=denominator,
-        norm=norm,
-        dtype=token_losses.dtype,
+    mask = torch.ones_like(rows.index, dtype=torch.bool)
+    return aggregation.contributions(
+        token_losses, rows, mask, mode=algo.aggregation, denominator=denominator, norm=norm
     )
-    return token_losses * weights

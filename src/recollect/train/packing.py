@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import InvalidRecord
 from recollect.models.attention import Span
+from recollect.models.memory import MOST_SEEN
 from recollect.trajectory import Tokens, Trajectory
 
 
@@ -26,15 +27,16 @@ from recollect.trajectory import Tokens, Trajectory
 class Pack:
     """One sequence for the model, and where its trained tokens are.
 
-    `ids` and `positions` are [1, N]. The model's output at `keep` [n] predicts `targets` [n];
-    `rows` [n] says which row of the minibatch each target belongs to, and `places` [n] which of
-    that row's sampled tokens it is.
+    `ids` and `positions` are [1, N]. The model speaks at `keep` [m], places that are all different;
+    output number `by` [n] of these predicts `targets` [n]. `rows` [n] says which row of the
+    minibatch each target belongs to, and `places` [n] which of that row's sampled tokens it is.
     """
 
     ids: torch.Tensor
     positions: torch.Tensor
     spans: tuple[Span, ...]
     keep: torch.Tensor
+    by: torch.Tensor
     targets: torch.Tensor
     rows: torch.Tensor
     places: torch.Tensor
@@ -68,9 +70,9 @@ def pack(
 ) -> list[Pack]:
     """Pack rows into sequences of at most `max_tokens` (one row alone may be longer).
 
-    With `share`, what rows begin with alike is computed once in a pack, if it is at least
-    `least_common` tokens. Rows are then packed in an order that puts those together, whatever order
-    they come in.
+    All rows of a pack together see at most MOST_SEEN times as many. With `share`, what rows begin
+    with alike is computed once in a pack, if it is at least `least_common` tokens. Rows are then
+    packed in an order that puts those together, whatever order they come in.
     """
     leaves = [_leaf(number, each) for number, each in enumerate(trajectories)]
     if share:
@@ -78,16 +80,19 @@ def pack(
     packs: list[Pack] = []
     chosen: list[_Leaf] = []
     common: list[int] = []  # with the leaf before, of the same pack
-    used = 0
+    used = seen = 0
     for leaf in leaves:
         alike = _alike(chosen[-1].tokens, leaf.tokens) if share and chosen else 0
         alike = alike if alike >= least_common else 0
-        if chosen and used + leaf.tokens.size - alike > max_tokens:
+        size = leaf.tokens.size
+        full = used + size - alike > max_tokens or seen + size > MOST_SEEN * max_tokens
+        if chosen and full:
             packs.append(_build(chosen, common, device))
-            chosen, common, used, alike = [], [], 0, 0
+            chosen, common, used, seen, alike = [], [], 0, 0, 0
         chosen.append(leaf)
         common.append(alike)
-        used += leaf.tokens.size - alike
+        used += size - alike
+        seen += size
     if chosen:
         packs.append(_build(chosen, common, device))
     return packs
@@ -96,7 +101,7 @@ def pack(
 def blank(device: torch.device | None = None) -> Pack:
     """Make a pack of one token that belongs to no row; its loss must count for nothing."""
     zero = torch.zeros(1, dtype=torch.int64, device=device)
-    return Pack(zero[None], zero[None], (Span(0, 1),), zero, zero, zero, zero)
+    return Pack(zero[None], zero[None], (Span(0, 1),), zero, zero, zero, zero, zero)
 
 
 def _leaf(number: int, trajectory: Trajectory) -> _Leaf:
@@ -140,11 +145,14 @@ def _build(leaves: Sequence[_Leaf], common: Sequence[int], device: torch.device 
         places = np.concatenate([np.arange(*piece) for piece in way])
         keep.append(places[leaf.sampled - 1])
     sizes = [leaf.sampled.size for leaf in leaves]
+    # Rows that said the same so far predict from the same output: it is computed once.
+    outputs, by = np.unique(np.concatenate(keep), return_inverse=True)
     return Pack(
         ids=_tensor(ids, device)[None],
         positions=_tensor(positions, device)[None],
         spans=tuple(spans),
-        keep=_tensor(keep, device),
+        keep=_tensor([outputs], device),
+        by=_tensor([by], device),
         targets=_tensor([leaf.targets for leaf in leaves], device),
         rows=_tensor([np.repeat([leaf.row for leaf in leaves], sizes)], device),
         places=_tensor([np.arange(size) for size in sizes], device),

@@ -43,9 +43,9 @@ class Ratios:
 class RowUse:
     """What one stored row did: ratios and clipping at its first use in the step.
 
-    `loss_share` is its part of the loss of that optimiser step, which is the sum of what each token
-    adds to it, by absolute value; `updates` counts the optimiser steps that applied it. `credit` is
-    a critic's, where there is one.
+    The policy loss of an optimiser step, before what KL and entropy add, is a sum over tokens;
+    `loss_share` is the row's part of their absolute values. `updates` counts the optimiser steps
+    that applied it. `credit` is a critic's, where there is one.
     """
 
     pick: Pick

@@ -19,7 +19,7 @@ from recollect.trajectory import Trajectory
 
 
 def log_distributions(model: Any, each: Pack, temperature: float) -> torch.Tensor:
-    """Log-probs [n, V] of every token where a pack has a target, and nowhere else.
+    """Log-probs [m, V] of every token at the outputs that a pack keeps, and nowhere else.
 
     Call it inside `packed(each.spans)`. They are those of softmax(logits / temperature), as the
     sampler records them; temperature 0 counts as 1, as it does there.
@@ -36,7 +36,7 @@ def log_distributions(model: Any, each: Pack, temperature: float) -> torch.Tenso
 
 @contextmanager
 def last_hidden(model: Any) -> Iterator[list[torch.Tensor]]:
-    """Catch what a model's output layer reads inside: its last hidden state [1, n, H].
+    """Catch what a model's output layer reads inside: its last hidden state [1, m, H].
 
     That is where logits are asked for and nowhere else; one entry for each pass.
     """
@@ -54,12 +54,12 @@ def last_hidden(model: Any) -> Iterator[list[torch.Tensor]]:
 
 def of_targets(distributions: torch.Tensor, each: Pack) -> torch.Tensor:
     """Log-probs [n] of a pack's targets."""
-    return distributions.gather(1, each.targets[:, None])[:, 0]
+    return distributions[each.by, each.targets]
 
 
-def entropies(distributions: torch.Tensor) -> torch.Tensor:
-    """Entropy [n] of each distribution, in nats."""
-    return -(distributions.exp() * distributions).sum(dim=-1)
+def entropies(distributions: torch.Tensor, each: Pack) -> torch.Tensor:
+    """Entropies [n] of the distributions that predict a pack's targets, in nats."""
+    return -(distributions.exp() * distributions).sum(dim=-1)[each.by]
 
 
 @torch.no_grad()
