@@ -48,6 +48,7 @@ bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/promises.py
 	$(BIN)/python benchmarks/learn.py
 	$(BIN)/python benchmarks/draw.py
+	$(BIN)/python benchmarks/packing.py
 
 gain: $(STAMP)   ## what replay buys: its benchmarks, hours on two cores
 	$(BIN)/python benchmarks/replay_gain.py
