@@ -31,7 +31,7 @@ tiny: $(STAMP)   ## rebuild the built-in model from its seed (half an hour)
 	$(BIN)/python scripts/make_tiny.py
 
 test: $(STAMP)   ## the tests, with the quick part of the fault suite
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --durations 20 --durations-min 5
 
 check: $(STAMP)  ## style, types and the order of the rooms
 	$(BIN)/ruff check .
