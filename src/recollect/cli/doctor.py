@@ -85,6 +85,7 @@ def _finding_document(finding: Finding) -> dict[str, object]:
 
 def _show(found: Diagnosis, run: Path) -> None:
     from recollect.config.scalars import spell
+    from recollect.doctor.finding import first_changes
 
     ratio = "" if found.ratio is None else f", replay ratio {found.ratio:.2f}"
     if found.ratio is not None and found.asked_ratio is not None:
@@ -102,10 +103,10 @@ def _show(found: Diagnosis, run: Path) -> None:
     if not found.findings:
         say("Nothing wrong was found.")
     else:
-        flags = {c.setting: c.flag for f in found.findings for c in f.changes[:1]}
+        flags = [change.flag for change in first_changes(found.findings)]
         command = ["recollect", "train", str(run / "config.yaml"), "run.name=NAME"]
         say("To try the first change of each, in a new run:")
-        say(f"  {shlex.join([*command, *flags.values()])}")
+        say(f"  {shlex.join([*command, *flags])}")
     for text in found.unjudged:
         remark(f"Not judged: {text}.")
 

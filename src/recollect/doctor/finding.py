@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -61,3 +62,16 @@ class Finding:
 def change(config: Config, setting: str, to: Json, why: str) -> Change:
     """Make a change of a configuration's setting; the value as it is now is looked up."""
     return Change(setting, values_of(config)[setting], to, why)
+
+
+def first_changes(findings: Sequence[Finding]) -> list[Change]:
+    """Choose the first change of each finding, as far as they go together in one run.
+
+    Of two of one setting the later stands. Without replay its own settings would change nothing.
+    """
+    found = {each.setting: each for finding in findings for each in finding.changes[:1]}
+    modes = found.get("replay.modes")
+    if modes is None or modes.to:
+        return list(found.values())
+    rooms = ("replay.", "pool.", "draw.", "correction.", "adapt.")
+    return [each for each in found.values() if each is modes or not each.setting.startswith(rooms)]
