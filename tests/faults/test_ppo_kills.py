@@ -96,7 +96,8 @@ def _die_in_replay(log: str, arguments: list[str], at: int) -> None:
     [
         pytest.param(PRIORITIZED, 10, id="second pass over a draw"),
         pytest.param(STORED, 8, id="stored credits, a critic of its own"),
-        *(pytest.param(PRIORITIZED, n, marks=pytest.mark.long) for n in range(1, 24, 3)),
+        # How many such steps there are depends on rounding: the controller decides by figures.
+        *(pytest.param(PRIORITIZED, n, marks=pytest.mark.long) for n in range(1, 17, 3)),
     ],
 )
 def test_killed_inside_the_replay_phase(
