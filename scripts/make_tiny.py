@@ -196,7 +196,6 @@ def practise_copying(model: LlamaForCausalLM, steps: int, lr: float) -> None:
 def imitate(
     model: LlamaForCausalLM,
     rows: list[Trajectory],
-    beginnings: list[int],
     steps: int,
     lr: float,
     batch: int,
@@ -214,7 +213,7 @@ def imitate(
         total = sum(row.sampled_count for row in chosen)
         optimizer.zero_grad()
         value = 0.0
-        for each in pack(chosen, 4096, beginnings=[beginnings[i] for i in picks]):
+        for each in pack(chosen, 4096):
             with packed(each.spans):
                 logprobs = of_targets(log_distributions(model, each, 1.0), each)
                 loss = -logprobs.sum() / total
@@ -234,7 +233,7 @@ def main() -> None:
     if args.rare:
         model, chat = reopen(TINY)
         school = School(environment, chat, tasks)
-        imitate(model, school.mixed_up(RARE), school.beginnings, 250, args.habit_lr, args.batch)
+        imitate(model, school.mixed_up(RARE), 250, args.habit_lr, args.batch)
         save(model, chat.tokenizer, args.rare)
         return
     if args.from_skilled:
@@ -246,13 +245,13 @@ def main() -> None:
         torch.manual_seed(SEED)
         model = make_model(chat.tokenizer)
         practise_copying(model, args.copying, args.copying_lr)
-        imitate(model, school.perfect(), school.beginnings, args.steps, args.lr, args.batch)
+        imitate(model, school.perfect(), args.steps, args.lr, args.batch)
         if args.skilled:
             save(model, chat.tokenizer, args.skilled)
     rows = school.with_notes()
-    imitate(model, rows, school.beginnings, args.note_steps, args.note_lr, args.batch)
+    imitate(model, rows, args.note_steps, args.note_lr, args.batch)
     rows = school.mixed_up(RIGHT)
-    imitate(model, rows, school.beginnings, args.habit_steps, args.habit_lr, args.batch)
+    imitate(model, rows, args.habit_steps, args.habit_lr, args.batch)
     save(model, chat.tokenizer, args.out)
     write_card(args.out, model, len(tasks))
 
@@ -291,8 +290,6 @@ class School:
 
     def __init__(self, environment: Environment, chat: Chat, tasks: list[Task]) -> None:
         self._environment, self._chat, self._tasks = environment, chat, tasks
-        # The system text is the same for a whole domain: no need to compute it again for each row.
-        self.beginnings = [system_tokens(environment, chat, task) for task in tasks]
 
     def perfect(self) -> list[Trajectory]:
         """Every task done right."""
@@ -342,11 +339,6 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def system_tokens(environment: Environment, chat: Chat, task: Task) -> int:
-    """Length of the system text at the start of a task's prompt."""
-    return len(chat.opening(environment.start(task, 0).opening)[0].ids)
 
 
 def write_card(folder: Path, model: LlamaForCausalLM, transcripts_seen: int) -> None:
