@@ -84,7 +84,7 @@ class Regime:
         return Arm(WIDE, (*TWIN.settings, "rollout.tasks_per_step=4", *steps))
 
 
-EVERY = 8
+EVERY = 4  # steps, so 32 rollouts: the grain of rollouts-to-target
 BASE = (
     "checkpoint.every=0",
     "eval.tasks=60",
@@ -111,7 +111,7 @@ REGIMES = {
     # The same tasks from the shipped model: a fifth of the first rows succeed.
     "dense": Regime((), 72, 0.5, ("1e-4", "2e-4")),
     # Tools that take their time: nearly all seconds go into rollouts.
-    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 48, 0.5, at_once=8, tuned_in="dense"),
+    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 40, 0.5, at_once=9, tuned_in="dense"),
 }
 
 
@@ -281,7 +281,7 @@ def main() -> None:
     """Run the regimes, print the table, write benchmarks/results/replay_gain.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--regime", choices=list(REGIMES), action="append")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--tuning-seeds", type=int, default=2, choices=(1, 2))
     parser.add_argument("--same", action="store_true", help="without tuning; writes no results")
     parser.add_argument("--jobs", type=int, default=1)

@@ -1,4 +1,7 @@
-"""The desk with tools that take their time, as real ones do: for benchmarks of dear generation."""
+"""The desk with tools that take their time, as real ones do: for benchmarks of dear generation.
+
+Only training tasks take theirs: evaluations are not timed, so nothing is gained by waiting there.
+"""
 
 from __future__ import annotations
 
@@ -48,4 +51,5 @@ class SlowDesk(Desk):
 
     def start(self, task: Task, seed: int) -> SlowEpisode:  # type: ignore[override]
         """Begin a fresh attempt."""
-        return SlowEpisode(super().start(task, seed), self._seconds)
+        seconds = self._seconds if task.split == "train" else 0.0
+        return SlowEpisode(super().start(task, seed), seconds)
