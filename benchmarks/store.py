@@ -30,7 +30,7 @@ from rich.table import Table
 from recollect import Batch, Pool, Segment, Task, Trajectory, open_reader, open_store
 from recollect.ledger import Run
 from recollect.store import codec
-from recollect.store.sqlite import SqliteStore
+from recollect.store.base import Store
 from recollect.types import (
     GroupId,
     Origin,
@@ -86,7 +86,7 @@ def make_rows(start: int, count: int, tokens: int) -> list[Trajectory]:
     return rows
 
 
-def new_store(path: Path) -> SqliteStore:
+def new_store(path: Path) -> Store:
     """Open an empty store that knows the run and its tasks."""
     store = open_store(path)
     store.commit(Batch(runs=[Run(RUN)], tasks=TASKS))

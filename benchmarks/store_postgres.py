@@ -29,7 +29,7 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from recollect import Batch, Pool, open_reader, open_store
+from recollect import Batch, Pool, Trajectory, open_reader, open_store
 from recollect.ledger import Run
 from recollect.store.address import Place, PostgresAddress, parse_address
 from recollect.store.base import Store
@@ -45,24 +45,27 @@ def own_server(folder: Path) -> Iterator[str]:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     programs = found[-1] if found else Path(shutil.which("initdb") or "").parent
     # PostgreSQL refuses to run as root; Debian's package brings a user for it.
-    as_whom = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
+    as_whom = "postgres" if os.getuid() == 0 else None
     if as_whom:
-        shutil.chown(folder, "postgres", "postgres")
+        shutil.chown(folder, as_whom, as_whom)
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     subprocess.run(
-        [programs / "initdb", "-D", "data", "-A", "trust", "-U", "recollect", "-E", "UTF8"],
+        [str(programs / "initdb"), "-D", "data", "-A", "trust", "-U", "recollect", "-E", "UTF8"],
         cwd=folder,
         check=True,
         capture_output=True,
-        **as_whom,
+        user=as_whom,
+        group=as_whom,
     )
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-    command = [programs / "postgres", "-D", "data", "-p", str(port), "-k", ".", *settings]
+    command = [str(programs / "postgres"), "-D", "data", "-p", str(port), "-k", ".", *settings]
     url = f"postgres://recollect@127.0.0.1:{port}/postgres"
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **as_whom)
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, user=as_whom, group=as_whom
+        )
         try:
             _wait_for(url)
             yield url
@@ -148,7 +151,7 @@ def several_writers(url: str, rounds: int, tokens: int) -> dict[str, float]:
     return found
 
 
-def _write(address: PostgresAddress, groups: list[list[object]]) -> None:
+def _write(address: PostgresAddress, groups: list[list[Trajectory]]) -> None:
     with open_store(address) as store:
         for rows in groups:
             store.commit(Batch(trajectories=rows))

@@ -20,7 +20,7 @@ class Trl:
         from trl import GRPOTrainer
 
         self._case = case
-        self._done: Step | None = None
+        self._steps: list[Step] = []
         self.model = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
         self._trainer = GRPOTrainer(
             model=self.model,
@@ -34,11 +34,11 @@ class Trl:
 
     def step(self) -> Step:
         """Make one training step."""
-        self._done = None
+        self._steps.clear()
         self._trainer.train()
-        if self._done is None:
-            raise SystemExit("TRL made no step.")
-        return self._done
+        if len(self._steps) != 1:
+            raise SystemExit(f"TRL made {len(self._steps)} steps instead of one.")
+        return self._steps[0]
 
     def _begin(self) -> None:
         self._watch = Stopwatch()
@@ -59,7 +59,8 @@ class Trl:
     def _end(self) -> None:
         seconds = self._watch.seconds
         training = seconds - self._generation
-        self._done = Step(seconds, self._watch.cpu, self._generation, training, self._tokens)
+        done = Step(seconds, self._watch.cpu, self._generation, training, self._tokens)
+        self._steps.append(done)
 
 
 def _trl_settings(case: Case, folder: Path) -> Any:
@@ -103,7 +104,7 @@ def _trl_settings(case: Case, folder: Path) -> Any:
 def _trl_callback(begin: Callable[[], None], end: Callable[[], None]) -> Any:
     from transformers import TrainerCallback
 
-    class Times(TrainerCallback):  # type: ignore[misc]
+    class Times(TrainerCallback):
         def on_step_begin(self, *_: object, **__: object) -> None:
             begin()
 

@@ -69,11 +69,13 @@ import side_by_side
 from recollect.config.schema.config import Config
 from recollect.errors import MissingExtra
 from recollect.models.chat import Chat
+from recollect.models.loading import Policy
 from recollect.rollout.collector import Collector
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Row, Sampler
 from recollect.telemetry.events import Event, PhaseStarted, StepFinished
 from recollect.train.folder import create_run
+from recollect.train.learner import Learner
 from recollect.train.loop import train
 from recollect.train.session import Session, open_session
 from recollect.types import Sampling
@@ -93,7 +95,7 @@ CASES = (
     Case("30M-long", "30M", 2, 8, 48, 1000, trl_rows=4, rounds=3),
 )
 # The same, small enough for a look on a busy machine.
-SMALLER = {
+SMALLER: dict[str, dict[str, Any]] = {
     "tiny": {"rounds": 2},
     "30M": {"prompts": 2, "tokens": 16, "trl_rows": 16, "rounds": 2},
     "tiny-long": {"prompts": 2, "tokens": 32, "rounds": 2},
@@ -204,12 +206,18 @@ def our_config(case: Case, model: Path, prompts: Path) -> Config:
     )
 
 
+def policy_of(session: Session) -> Policy:
+    """Get what the learner of this process trains."""
+    assert isinstance(session.learner, Learner)
+    return session.learner.policy
+
+
 def fix_length(session: Session, case: Case) -> TimedSampler:
     """Give a session a collector whose answers all have the same length, and its sampler.
 
     The sampler stops at no token, and the chat takes any token for the end of an answer.
     """
-    policy, rollout = session.learner.policy, session.config.rollout
+    policy, rollout = policy_of(session), session.config.rollout
     chat = Chat(policy.chat.tokenizer, range(policy.model.config.vocab_size))
     sampler = TimedSampler(policy.model, (), rollout.batch_rows)
     session.collector.close()
@@ -249,10 +257,10 @@ def run_case(case: Case, folder: Path, console: Console) -> dict[str, Any]:
     run = create_run(folder / "run", our_config(case, model, path))
     with open_session(run, {"turns": turns}) as session:
         turns.sampler = fix_length(session, case)
-        before = [_weights(session.learner.policy.model), _weights(other.model)]
+        before = [_weights(policy_of(session).model), _weights(other.model)]
         outcome = train(session)
         moved = [
-            _moved(before[0], session.learner.policy.model),
+            _moved(before[0], policy_of(session).model),
             _moved(before[1], other.model),
         ]
     if turns.failure is not None:

@@ -316,7 +316,7 @@ def make_tokenizer(environment: Environment) -> PreTrainedTokenizerFast:
 
 def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """Make the model with random weights."""
-    return LlamaForCausalLM._from_config(
+    model: LlamaForCausalLM = LlamaForCausalLM._from_config(
         LlamaConfig(
             vocab_size=VOCABULARY,
             hidden_size=128,
@@ -332,6 +332,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
         ),
         attn_implementation=ATTENTION,
     )
+    return model
 
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

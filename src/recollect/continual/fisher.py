@@ -47,7 +47,7 @@ def fisher(policy: Policy, rows: Sequence[Trajectory], temperature: float) -> We
             with still(policy.model), packed(each.spans):
                 distributions = log_distributions(policy.model, each, temperature)
                 score = of_targets(distributions, each).sum()
-                score.backward()  # type: ignore[no-untyped-call]
+                score.backward()
         for name, parameter in parameters:
             if parameter.grad is not None:
                 found[name] += parameter.grad.detach().float() ** 2

@@ -223,7 +223,7 @@ class Learner:
         piece = self.gradients(self._ranks.hand_out(work, self.parameters))
         if self.penalty is not None:
             term = self.penalty()
-            term.backward()  # type: ignore[no-untyped-call]
+            term.backward()
             piece.loss += float(term.detach())
         self._ranks.add_up(self.parameters, piece)
         norm = self._ranks.clip([p for _, p in self._parameters], self._config.train.max_grad_norm)
@@ -281,7 +281,7 @@ class Learner:
                 # The layout stays in force for the backward pass: checkpointing runs layers again.
                 with packed(each.spans):
                     loss = self._loss(each, given, work.denominator, figures)
-                    loss.backward()  # type: ignore[no-untyped-call]
+                    loss.backward()
             for _ in range(more):
                 self._blank_pass()
         return figures
@@ -297,7 +297,7 @@ class Learner:
             loss = 0.0 * of_targets(log_distributions(self.policy.model, each, 1.0), each).sum()
             if self._reference is not None and self._config.algo.kl_in == "loss":
                 self._reference.logprobs(each, 1.0)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
 
     def _loss(
         self, each: Pack, given: Given, denominator: float, figures: StepFigures
