@@ -99,7 +99,7 @@ BUFFER = (
 )
 REGIMES = {
     # A start that is hardly ever right: nearly all groups are dead.
-    "sparse": Regime((f"model.name={RARE}",), 96, 0.4, ("1e-4", "2e-4", "4e-4")),
+    "sparse": Regime((f"model.name={RARE}",), 96, 0.4, ("2e-4", "4e-4", "8e-4")),
     # The same, with the rows of an earlier run in the pool.
     "inherited": Regime(
         (f"model.name={RARE}",),
@@ -109,7 +109,7 @@ REGIMES = {
         tuned_in="sparse",
     ),
     # The same tasks from the shipped model: a fifth of the first rows succeed.
-    "dense": Regime((), 72, 0.5, ("1e-4", "2e-4")),
+    "dense": Regime((), 72, 0.5, ("1e-4", "2e-4", "4e-4")),
     # Tools that take their time: nearly all seconds go into rollouts.
     "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 40, 0.5, at_once=9, tuned_in="dense"),
 }
