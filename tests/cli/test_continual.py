@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.errors.extras import install_command
 from train.small import settings
 
 from .conftest import assert_refused, invoke
@@ -68,7 +69,7 @@ def test_a_report_without_matplotlib(
     monkeypatch.setattr("recollect.cli.continual.find_spec", lambda name: None)
     result = invoke("continual-report", runs / "ewc", "--out", tmp_path / "report")
     assert result.exit_code == 0, result.output
-    assert "recollect[plot]" in result.stderr
+    assert install_command("plot") in result.stderr
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == [
         "comparison.json",
         "report.html",

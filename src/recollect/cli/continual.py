@@ -15,6 +15,7 @@ import typer
 from recollect.cli.output import remark, say, write_json
 from recollect.cli.store_option import EXITS_OF_RUNS, JsonOption, examples
 from recollect.cli.train import new_folder, require_training, show_settings
+from recollect.errors.extras import install_command
 
 if TYPE_CHECKING:
     from recollect.config.schema.config import Config
@@ -113,7 +114,7 @@ def run_journey(
 def _can_draw() -> bool:
     if find_spec("matplotlib") is not None:
         return True
-    remark("There are no pictures without matplotlib: pip install 'recollect[plot]'")
+    remark(f"There are no pictures without matplotlib: {install_command('plot')}")
     return False
 
 

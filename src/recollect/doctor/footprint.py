@@ -94,7 +94,7 @@ def _disk(history: History) -> Iterator[Finding]:
         return
     changes = []
     if not config.store.compress:
-        text = "smaller frames, for more time; needs recollect[zstd]"
+        text = "smaller frames, for more time; needs the extra zstd"
         changes.append(change(config, "store.compress", True, text))
     yield Finding(
         "memory",

@@ -19,6 +19,7 @@ from recollect import __version__
 from recollect.doctor.footprint import free_bytes, machine_memory
 from recollect.envs.tau2.package import installed_version
 from recollect.errors import MissingTau2
+from recollect.errors.extras import install_command
 from recollect.store.sqlite.journal import choose_journal, file_system, wal_is_safe
 
 _OLDEST_PYTHON = (3, 10)
@@ -83,8 +84,8 @@ def _extra(name: str, packages: list[str]) -> Check:
         return Check(f"extra {name}", True, found)
     # Without these there is no training at all; the others are for those who want them.
     needed = name == "train"
-    hint = f"pip install 'recollect[{name}]'"
-    return Check(f"extra {name}", False if needed else None, f"no {', '.join(missing)}", hint)
+    ok = False if needed else None
+    return Check(f"extra {name}", ok, f"no {', '.join(missing)}", install_command(name))
 
 
 def _version(package: str) -> str | None:

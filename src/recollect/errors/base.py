@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from recollect.errors.extras import install_command
+
 
 class RecollectError(Exception):
     """Base of every failure we know by name: `what` happened and a `hint` for the next step."""
@@ -32,7 +34,7 @@ class MissingExtra(RecollectError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs a package that is not installed.",
-            f"Install it with: pip install 'recollect[{extra}]'",
+            f"Install it with: {install_command(extra)}",
         )
 
 

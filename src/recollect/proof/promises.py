@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from recollect.errors import NotTried, PromiseBroken, RecollectError
+from recollect.errors.extras import install_command
 from recollect.proof.drawing import enumerate_draws
 from recollect.proof.filling import stop_at_limit
 from recollect.proof.flips import flip_anywhere, flip_frames, make_frames, whole_store
@@ -133,7 +134,7 @@ def _resume(folder: Path) -> str:
 
 def _needs_torch() -> None:
     if any(find_spec(name) is None for name in ("torch", "transformers", "safetensors")):
-        raise NotTried("needs a package that is not installed: pip install 'recollect[train]'")
+        raise NotTried(f"needs a package that is not installed: {install_command('train')}")
 
 
 def _seed() -> int:

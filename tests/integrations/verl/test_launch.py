@@ -12,6 +12,7 @@ import pytest
 
 from cli.conftest import assert_refused, invoke
 from recollect.errors import ClusterLost, DriverFailed, TrainingDiverged
+from recollect.errors.extras import install_command
 from recollect.integrations.verl import launch as launching
 from recollect.integrations.verl.cluster import Cluster
 from recollect.integrations.verl.engine import Driver
@@ -133,7 +134,7 @@ def test_without_verl_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(launching, "find_spec", lambda name: None)
     result = invoke("train", "small.yaml", "--engine", "verl", *settings(model))
-    assert_refused(result, "recollect[verl]")
+    assert_refused(result, install_command("verl"))
     assert not (here / "runs").exists()
 
 

@@ -38,7 +38,7 @@ class StoreSettings(Section):
     )
     compress: bool = Field(
         default=False,
-        description="Compress trajectories: a smaller file, more time. Needs recollect[zstd].",
+        description="Compress trajectories: a smaller file, more time. Needs the extra zstd.",
     )
 
     @field_validator("path")

@@ -13,6 +13,7 @@ from typing import Any
 
 from recollect.config.schema.config import Config
 from recollect.errors import ClusterLost, DriverFailed, MissingExtra
+from recollect.errors.extras import install_command
 from recollect.integrations.verl.cluster import Cluster
 from recollect.integrations.verl.loss import RUN_VARIABLE
 from recollect.integrations.verl.mapping import (
@@ -107,9 +108,8 @@ def compose(settings: tuple[Assignment, ...], variables: dict[str, str]) -> Any:
             above, _, name = key.rpartition(".")
             # Its keys, because a value that must be given is not there as far as `select` goes.
             if not is_new and name not in list(OmegaConf.select(config, above, default={}).keys()):
-                raise ClusterLost(
-                    f"verl has no setting {key}", "Install the version that recollect[verl] pins."
-                )
+                pinned = f"Install the version that is pinned: {install_command('verl')}"
+                raise ClusterLost(f"verl has no setting {key}", pinned)
             OmegaConf.update(config, key, each.value, merge=False, force_add=is_new)
         init = config.ray_kwargs.ray_init
         OmegaConf.update(init, "runtime_env.env_vars", variables, force_add=True)

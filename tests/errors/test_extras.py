@@ -1,0 +1,63 @@
+"""The command for an extra names the place that pip took Recollect from."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import MissingExtra
+from recollect.errors.extras import install_command
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, record: object) -> None:
+    """Let pip's record of where Recollect comes from say this; None where it made none."""
+
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return None if record is None else json.dumps(record)
+
+    monkeypatch.setattr(metadata, "distribution", lambda name: Installed())
+
+
+@pytest.mark.parametrize(
+    ("record", "command"),
+    [
+        (
+            {"url": "file:///home/me/recollect", "dir_info": {"editable": True}},
+            "pip install -e '/home/me/recollect[plot]'",
+        ),
+        ({"url": "file:///home/me/re%20collect", "dir_info": {}},
+         "pip install '/home/me/re collect[plot]'"),
+        # A wheel is one file: its extras come by name, from wherever pip looks.
+        ({"url": "file:///tmp/recollect-0.1.0-py3-none-any.whl", "archive_info": {}},
+         "pip install 'recollect[plot]'"),
+        (None, "pip install 'recollect[plot]'"),
+    ],
+)  # fmt: skip
+def test_where_it_was_installed_from(
+    monkeypatch: pytest.MonkeyPatch, record: object, command: str
+) -> None:
+    installed(monkeypatch, record)
+    assert install_command("plot") == command
+    assert MissingExtra("A picture", "plot").hint == f"Install it with: {command}"
+
+
+def test_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", missing)
+    assert install_command("plot") == "pip install 'recollect[plot]'"
+
+
+def test_as_it_is_here() -> None:
+    """The tests run with the package installed in place, from this folder."""
+    root = Path(__file__).parents[2]
+    assert install_command("train") in (
+        f"pip install -e '{root}[train]'",
+        "pip install 'recollect[train]'",  # on the path only, as in a work tree of its own
+    )
