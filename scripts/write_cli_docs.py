@@ -19,7 +19,8 @@ _PREFACE = """\
 This page is written by `python scripts/write_cli_docs.py` from what `--help` prints.
 
 - **Store.** Commands on a store take `--store PATH` (short `-s`), else `$RECOLLECT_STORE`, else
-  `./recollect.db`. A folder stands for the `store.db` in it.
+  `./recollect.db`. A run's folder stands for that run's store, wherever it is; any other folder for
+  the `store.db` in it.
 - **Ids.** Every trajectory id, run id and task key can be shortened to a unique prefix.
 - **Output.** Tables on a terminal, plain aligned text with whole ids in a pipe (or with
   `RECOLLECT_PLAIN=1`), JSON with `--json`. Remarks and errors go to stderr. Control characters

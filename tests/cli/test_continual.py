@@ -25,13 +25,14 @@ def runs(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     config = root / "mine.yaml"
     config.write_text("continual:\n  score: reward\n")
-    for method in ("sequential", "ewc"):
+    for method, wordy in (("sequential", False), ("ewc", True)):
         flags = flags_of(model, root, method, f"continual.method={method}",
-                         "continual.ewc.fisher_rows=2")  # fmt: skip
+                         "continual.ewc.fisher_rows=2", f"telemetry.verbose={wordy}")  # fmt: skip
         result = invoke("continual", config, *flags, "--no-use_progress_bar", "--log_interval", 1)
         assert result.exit_code == 0, result.output
         assert "[Task 1] Step   1/1 | loss: " in result.stdout
         assert "=== Transfer Metrics after Task 1 ===" in result.stdout
+        assert ("checkpoint step 1" in result.stdout) == wordy
     return root
 
 

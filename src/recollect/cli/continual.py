@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from recollect.telemetry.events import Sink
     from recollect.train.ranks import Ranks
 
+_INTERVAL = 10  # steps between lines: a journey has many
+
 EPILOG = examples(
     "recollect continual domains",
     "recollect continual domains continual.method=replay run.steps=30",
@@ -55,8 +57,14 @@ def continual(
     ] = True,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show every metric.")] = False,
     log_interval: Annotated[
-        int, typer.Option("--log-interval", "--log_interval", min=1, help="Steps between lines.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--log-interval",
+            "--log_interval",
+            min=1,
+            help="Steps between lines; 10, where the settings say nothing either.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --dry-run: the settings as JSON.")
     ] = False,
@@ -87,7 +95,7 @@ def continual(
 
 
 def run_journey(
-    journey: Journey, ranks: Ranks, progress: bool, verbose: bool, log_interval: int
+    journey: Journey, ranks: Ranks, progress: bool, verbose: bool, log_interval: int | None
 ) -> None:
     """Carry out what is left of a continual run, and show it."""
     from recollect.continual.plots import draw_journey
@@ -98,7 +106,9 @@ def run_journey(
     def trackers(stage: Stage) -> Mapping[str, Sink]:
         return _trackers(journey.path / "stages" / stage.name, journey.config)
 
-    style = Style(progress and journey.config.telemetry.progress, log_interval, verbose)
+    told = journey.config.telemetry
+    interval = log_interval or (told.log_interval if told.log_interval > 1 else _INTERVAL)
+    style = Style(progress and told.progress, interval, verbose or told.verbose)
     screen = Screen(sys.stdout, style, trackers=trackers)
     try:
         picture = draw_journey if _can_draw() else lambda finished: None

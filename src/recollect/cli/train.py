@@ -202,7 +202,7 @@ def _resume_journey(
     from recollect.cli.continual import run_journey
     from recollect.continual.runner import open_journey
 
-    run_journey(open_journey(path), ranks, progress, verbose, log_interval or 10)
+    run_journey(open_journey(path), ranks, progress, verbose, log_interval)
 
 
 def require_training() -> None:

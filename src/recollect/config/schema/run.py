@@ -14,7 +14,7 @@ class RunSettings(Section):
         default="",
         pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$",
         description="Name of the run and of its folder: up to 64 letters, digits and ._- "
-        'characters. "" = made from the name of the configuration and the time.',
+        'characters. "" = the name of the configuration and the next free number, such as demo-1.',
     )
     seed: int = Field(
         default=0,

@@ -20,7 +20,8 @@ class TelemetrySettings(Section):
         default=1,
         ge=1,
         le=MOST,
-        description="Steps between log lines. Metrics are written at every step.",
+        description="Steps between log lines; 1 = every step in a pipe or file, every tenth above "
+        "a live bar. Metrics are written at every step.",
     )
     progress: bool = Field(
         default=True,
@@ -28,7 +29,8 @@ class TelemetrySettings(Section):
     )
     verbose: bool = Field(
         default=False,
-        description="Log every phase of a step instead of one compact line.",
+        description="Show every metric of a step, checkpoints, and tables of evaluations, "
+        "instead of one compact line.",
     )
     sinks: Sinks = Field(
         default=(),
