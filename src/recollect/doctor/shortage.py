@@ -304,9 +304,9 @@ def _left_out(history: History, since: list[StepLine]) -> Iterator[Finding]:
         )
         if config.pool.max_age is not None and config.pool.max_age > 1:
             changes.append(change(config, "pool.max_age", config.pool.max_age // 2, text))
-    elif "mix" in config.replay.modes:
-        text = "stored rows join groups that are solved already; gaussian looks for the others"
-        changes.append(change(config, "draw.buckets", "gaussian", text))
+    elif "mix" in config.replay.modes and not config.replay.retire:
+        text = "stored rows join groups that are solved already: let solved tasks rest"
+        changes.append(change(config, "replay.retire", True, text))
     yield Finding(
         "replay",
         "drawn_rows_left_out",
