@@ -46,7 +46,6 @@ faults: $(STAMP) ## the whole fault suite and all other long tests (thousands of
 bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/promises.py
-	$(BIN)/python benchmarks/learn.py
 	$(BIN)/python benchmarks/draw.py
 	$(BIN)/python benchmarks/packing.py
 
