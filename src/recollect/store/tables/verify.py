@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from recollect.errors import RecollectError, StoreUnreachable
+from recollect.errors import (
+    CorruptFrame,
+    InvalidRecord,
+    MissingExtra,
+    RecollectError,
+    StoreDamaged,
+    StoreUnreachable,
+    UnknownId,
+)
 from recollect.store import codec
 from recollect.store.records import Finding
 from recollect.store.tables import arrivals, removal, state
@@ -17,6 +25,13 @@ from recollect.types import TrajectoryId
 _BLOCK = 256  # rows per read: short transactions, bounded memory
 _FIRST = -(2**63)
 _UNREADABLE = (RecollectError, ValueError, TypeError, ArithmeticError, OSError)
+# What keeps us from looking, and says nothing about what is stored.
+_NO_FINDING = (MissingExtra, StoreUnreachable)
+# What is wrong with the row that is looked at, and with no lock, disk or server.
+_ITS_OWN = (
+    *(CorruptFrame, InvalidRecord, StoreDamaged, UnknownId),
+    *(ValueError, TypeError, ArithmeticError),
+)
 
 # Looks at one row and says what is wrong with it, if anything is.
 Examine: TypeAlias = Callable[[tuple[Any, ...]], Finding | None]
@@ -29,14 +44,14 @@ def verify(connection: Database, own: Sequence[Check]) -> Iterator[Finding]:
 
     `own` are the checks of what holds the tables, done first. Each check sees one moment of the
     store, the long ones a moment per block, so a writer may go on meanwhile without being taken
-    for damage.
+    for damage. MissingExtra where a frame cannot be read for want of a package.
     """
     for check in (*own, _counters, _fences, _payloads):
         try:
             with connection.moment():
                 found = list(check(connection))
             yield from found
-        except StoreUnreachable:
+        except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
             yield Finding(check.__name__.strip("_"), f"cannot be read ({error})")
@@ -101,20 +116,22 @@ def _frames(connection: Database) -> tuple[str, Examine]:
         seq, fence, at, *now = row[:facts_from]
         stored = row[facts_from:]
         id_ = TrajectoryId(stored[0]) if isinstance(stored[0], str) else None
+        is_its_own = True
         try:
-            problem = _compare(connection, seq, stored, numbers, at)
-            if not problem and not fence and _derived(connection, str(id_)) != tuple(now):
-                problem = "its uses, score or status differ from the ledger"
-        except StoreUnreachable:
+            with connection.translated():
+                problem = _compare(connection, seq, stored, numbers, at)
+                if not problem and not fence and _derived(connection, str(id_)) != tuple(now):
+                    problem = "its uses, score or status differ from the ledger"
+        except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
-            problem = getattr(error, "problem", str(error))
+            problem = getattr(error, "problem", str(error.__cause__ or error))
+            is_its_own = isinstance(error, _ITS_OWN)
+        if not problem:
+            return None
         # A fenced row shares its id with the one that took its place, which is not to blame.
-        return (
-            Finding(f"trajectory {id_ or seq}", problem, None if fence else id_)
-            if problem
-            else None
-        )
+        blamed = id_ if is_its_own and not fence else None
+        return Finding(f"trajectory {id_ or seq}", problem, blamed)
 
     return query, examine
 
@@ -157,7 +174,7 @@ def _walk(connection: Database, name: str, query: str, examine: Examine) -> Iter
             with connection.moment():
                 rows = connection.execute(f"{query} > ? ORDER BY 1 LIMIT {_BLOCK}", [last])
                 block = [(row[0], examine(row)) for row in rows.fetchall()]
-        except StoreUnreachable:
+        except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
             yield Finding(name, f"cannot be read ({error})")
