@@ -318,9 +318,7 @@ def test_reading_damage_quarantines_once(filled: Path, tmp_path: Path) -> None:
         assert len(store.marks(hit)) == marks + 1
 
 
-def test_a_missing_package_is_no_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is wrong with frames that cannot be looked at here: no row may be blamed for it."""
     with SqliteStore(tmp_path / "pool.db", compress=True) as store:
         write_steps(store, FAKE, 2)
