@@ -102,7 +102,9 @@ def serve(
 def _token(file: Path | None) -> str:
     """Find the token, or make one: into the file where there is to be one, else onto the screen."""
     if file is None:
-        given = os.environ.get(VARIABLE, "")
+        from recollect.wire.secret import secret
+
+        given = secret(VARIABLE)
         if given:
             return _checked(given, f"${VARIABLE}")
         made = secrets.token_urlsafe(32)
