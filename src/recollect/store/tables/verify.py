@@ -42,19 +42,19 @@ Check: TypeAlias = Callable[[Any], Iterator[Finding]]
 def verify(connection: Database, own: Sequence[Check]) -> Iterator[Finding]:
     """Yield everything that is wrong; damage that stops one check does not stop the others.
 
-    `own` are the checks of what holds the tables, done first. Each check sees one moment of the
-    store, the long ones a moment per block, so a writer may go on meanwhile without being taken
-    for damage. MissingExtra where a frame cannot be read for want of a package.
+    `own` are the checks of what holds the tables, done first. No check sees more of the store in
+    one moment than it has to, and rows are walked a block at a time: a writer may go on meanwhile
+    without being taken for damage, and is not held up for long. MissingExtra where a frame cannot
+    be read for want of a package.
     """
-    for check in (*own, _counters, _fences, _payloads):
+    for check in (*own, _counters, _fences):
         try:
-            with connection.moment():
-                found = list(check(connection))
-            yield from found
+            yield from list(check(connection))
         except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
             yield Finding(check.__name__.strip("_"), f"cannot be read ({error})")
+    yield from _walk(connection, "payloads", *_payloads())
     for table in CHECKED:
         yield from _walk(connection, table.name, *_checksums(table))
     yield from _walk(connection, "trajectories", *_frames(connection))
@@ -65,16 +65,21 @@ def _unreadable(connection: Database) -> tuple[type[Exception], ...]:
 
 
 def _counters(connection: Database) -> Iterator[Finding]:
-    meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
-    (newest,) = connection.execute("SELECT coalesce(max(changed), 0) FROM trajectories").fetchone()
+    with connection.moment():
+        meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
+        newest = connection.execute("SELECT coalesce(max(changed), 0) FROM trajectories").fetchone()
+        used = connection.given()
+        columns = (*((table.name, "number") for table in CHECKED), ("trajectories", "seq"))
+        largest = {
+            name: connection.execute(f"SELECT max({column}) FROM {name}").fetchone()[0]
+            for name, column in columns
+        }
     if sorted(meta) != ["change", "reclaimed"]:
         yield Finding("meta", "its keys are not the expected ones")
-    elif not max(newest, meta["reclaimed"]) <= meta["change"]:
+    elif not max(newest[0], meta["reclaimed"]) <= meta["change"]:
         yield Finding("meta", "the change number is behind the rows")
-    used = connection.given()
-    for name, column in (*((table.name, "number") for table in CHECKED), ("trajectories", "seq")):
-        (newest,) = connection.execute(f"SELECT max({column}) FROM {name}").fetchone()
-        if newest is not None and not newest <= used.get(name, 0):
+    for name, number in largest.items():
+        if number is not None and not number <= used.get(name, 0):
             yield Finding(name, "its rows are ahead of the numbers given out")
 
 
@@ -100,8 +105,12 @@ def _fences(connection: Database) -> Iterator[Finding]:
         ).fetchone()[0]
         if wrong:
             yield Finding(name, f"{wrong} rows are fenced without a fence")
-    for number, held in connection.execute("SELECT number, contents FROM fences").fetchall():
-        if removal.contents(connection, number) != held:
+    for (number,) in connection.execute("SELECT number FROM fences").fetchall():
+        with connection.moment():
+            sql = "SELECT contents FROM fences WHERE number = ?"
+            held = connection.execute(sql, [number]).fetchone()
+            found = removal.contents(connection, number)
+        if held is not None and held[0] != found:
             yield Finding(f"fences row {number}", "it does not hold what it held when it was made")
 
 
@@ -157,13 +166,19 @@ def _compare(
     return ""
 
 
-def _payloads(connection: Database) -> Iterator[Finding]:
-    (orphans,) = connection.execute(
-        "SELECT count(*) FROM payloads p WHERE NOT EXISTS "
-        "(SELECT 1 FROM trajectories t WHERE t.seq = p.seq)"
-    ).fetchone()
-    if orphans:
-        yield Finding("payloads", f"{orphans} frames belong to no trajectory")
+def _payloads() -> tuple[str, Examine]:
+    """How to walk frames: each belongs to a trajectory."""
+    query = (
+        "SELECT p.seq, t.seq FROM payloads p LEFT JOIN trajectories t ON t.seq = p.seq WHERE p.seq"
+    )
+
+    def examine(row: tuple[Any, ...]) -> Finding | None:
+        seq, owner = row
+        if owner is not None:
+            return None
+        return Finding(f"payloads row {seq}", "it belongs to no trajectory")
+
+    return query, examine
 
 
 def _walk(connection: Database, name: str, query: str, examine: Examine) -> Iterator[Finding]:
