@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from recollect.errors import NotAStore, StoreFailed, StoreMissing, StoreReadOnly, StoreTooNew
+from recollect.store.codec import require_zstd
 from recollect.store.lock import WriterLock, cannot_write
 from recollect.store.sqlite.connection import check_file, connect_writer
 from recollect.store.sqlite.database import SqliteDatabase
@@ -37,6 +38,8 @@ class SqliteStore(TableStore, SqliteReader):
         journal: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if compress:
+            require_zstd()  # before anything is made, and not with the first rows
         place = Path(path)
         _prepare(place)
         self._lock = WriterLock(place)
