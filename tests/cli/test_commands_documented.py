@@ -60,7 +60,8 @@ def test_all_commands_are_alike(command: str) -> None:
 
 
 def test_all_promised_commands_are_there() -> None:
-    promised = "ls show why stats verify export import copy prune ban unban pin unpin sql migrate"
+    promised = "ls show why stats verify export import copy prune sql migrate"
+    promised += " ban unban release pin unpin"
     assert sorted(promised.split()) == sorted(COMMANDS)
 
 

@@ -82,6 +82,9 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     result = invoke("doctor", tmp_path, "--prove")
     assert result.exit_code == 2
     assert "--prove" in result.stderr
+    result = invoke("doctor", tmp_path, "--folder", tmp_path)
+    assert result.exit_code == 2
+    assert "--folder is for this installation" in result.stderr
 
 
 def test_the_installation(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def test_models_by_name_and_how_to_get_them() -> None:
     assert lines[2].endswith("recollect model fetch smol")
     rows = json.loads(invoke("model", "ls", "--json").stdout)
     assert [(row["name"], row["here"]) for row in rows] == [("tiny", True), ("smol", False)]
+    assert {row["licence"] for row in rows} == {"Apache-2.0"}
 
 
 def test_fetching_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

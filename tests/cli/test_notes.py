@@ -57,6 +57,7 @@ def test_show_tells_credit_sources_and_what_was_guided(path: Path) -> None:
     assert "gain        +20 points (+5 to +33)" in text
     guided = invoke("notes", "show", note, "--guided", "-s", path).stdout.split()
     assert guided == [FAKE.row_id(1, FAKE.rows - 1)]
+    assert ask_json("notes", "show", note, "--guided", "-s", path) == guided
     shown = ask_json("notes", "show", note, "-s", path)
     assert shown["sources"] == [FAKE.row_id(0, 0)]
     assert shown["credit"]["gain"] == pytest.approx(0.2)

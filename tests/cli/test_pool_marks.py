@@ -1,4 +1,4 @@
-"""`recollect pool ban`, `unban`, `pin`, `unpin`."""
+"""`recollect pool ban`, `unban`, `release`, `pin`, `unpin`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from recollect.store.records import Row
 from recollect.types import Action, Status
 
 from .conftest import Filled, ask_json, assert_refused, invoke
+from .test_pool_verify import damage
 
 
 def row(filled: Filled, number: int) -> Row:
@@ -45,6 +46,7 @@ def test_pin_and_unpin(filled: Filled) -> None:
         ("unban", 3, "it is evicted, not banned"),
         ("pin", 2, "it is pinned already"),
         ("unpin", 4, "it is not pinned"),
+        ("release", 1, "it is banned, not quarantined"),
     ],
 )
 def test_needless_marks_change_nothing(filled: Filled, command: str, number: int, why: str) -> None:
@@ -63,6 +65,37 @@ def test_quarantined_rows_cannot_be_freed_by_ban_and_unban(filled: Filled) -> No
     invoke("pool", "ban", id_, "--store", filled.path)
     invoke("pool", "unban", id_, "--store", filled.path)
     assert row(filled, 4).status is Status.QUARANTINED
+
+
+@pytest.mark.parametrize(("number", "status"), [(1, "banned"), (3, "evicted"), (4, "live")])
+def test_what_was_set_aside_is_released_as_it_was(filled: Filled, number: int, status: str) -> None:
+    id_ = filled.items[number].id
+    with open_store(filled.path) as store:
+        store.quarantine([id_], "by mistake")
+    found = ask_json("pool", "release", id_[:8], "--reason", "sound", "--store", filled.path)
+    assert found == {"action": "release", "changed": [id_], "left_alone": {}}
+    assert row(filled, number).status.value == status
+    with open_reader(filled.path) as reader:
+        assert reader.marks(id_)[-1].reason == "sound"
+        assert list(reader.verify()) == []
+
+
+def test_what_is_damaged_stays_set_aside(filled: Filled) -> None:
+    damage(filled, 4)
+    id_ = filled.items[4].id
+    with open_store(filled.path) as store:
+        store.quarantine([id_], "damaged")
+    found = ask_json("pool", "release", id_, "--store", filled.path)
+    assert found["left_alone"] == {id_: "it is damaged (its checksum does not match)"}
+    assert row(filled, 4).status is Status.QUARANTINED
+
+
+def test_the_end_of_a_ban_revives_no_evicted_row(filled: Filled) -> None:
+    for command in ("ban", "unban"):
+        invoke("pool", command, filled.items[3].id, "--store", filled.path)
+    assert row(filled, 3).status is Status.EVICTED
+    with open_reader(filled.path) as reader:
+        assert list(reader.verify()) == []
 
 
 def test_one_wrong_id_and_nothing_happens(filled: Filled) -> None:

@@ -103,6 +103,37 @@ def test_messages_come_back_as_demos_without_tokens(filled: Filled, tmp_path: Pa
     assert {row["origin"] for row in rows} == {"demo"}
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--environment", "helpdesk"], "Leave the environment out"),
+        (["--default-reward", "1"], "Leave the default reward out"),
+        (["--success-threshold", "0.5"], "Leave the success threshold out"),
+        (["--policy-version", "3"], "--policy-version goes with --model"),
+        (["--temperature", "0.7"], "--temperature goes with --model"),
+        (["--model", "tiny"], "Leave the model out"),
+    ],
+)
+@pytest.mark.parametrize("name", ["own.jsonl", "own.parquet"])
+def test_options_that_would_do_nothing_are_refused(
+    filled: Filled, tmp_path: Path, name: str, options: list[str], why: str
+) -> None:
+    target, other = tmp_path / name, tmp_path / "other.db"
+    assert invoke("pool", "export", target, "--store", filled.path).exit_code == 0
+    result = invoke("pool", "import", target, "--store", other, *options)
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert not other.exists()
+
+
+def test_nobody_has_to_say_who_sampled_messages(filled: Filled, tmp_path: Path) -> None:
+    target, other = tmp_path / "chats.jsonl", tmp_path / "other.db"
+    export = ["pool", "export", target, "--format", "messages", "--no-tokens"]
+    assert invoke(*export, "--store", filled.path).exit_code == 0
+    result = invoke("pool", "import", target, "--store", other, "--model", "tiny")
+    assert_refused(result, "in the format messages", "Leave the model out")
+
+
 def test_an_existing_file_is_kept_unless_asked(filled: Filled, tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
     target.write_text("precious", encoding="utf-8")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from factories import FakeRun
 from recollect.store import open_reader, open_store
 from recollect.types import Status
 
@@ -92,6 +94,21 @@ def test_looking_only(filled: Filled) -> None:
     assert found(filled, "--no-quarantine")["quarantined"] == []
     assert filled.path.read_bytes() == before
     assert status(filled, 5) is Status.LIVE
+
+
+def test_without_a_package_nothing_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pool.db"
+    run = FakeRun(seed=4, rows=2, tokens=12)
+    with open_store(path, compress=True) as store:
+        store.commit(run.setup())
+        store.commit(run.step(0))
+    before = path.read_bytes()
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    result = invoke("pool", "verify", "--store", path)
+    assert_refused(result, "A compressed frame needs a package", "zstd")
+    assert path.read_bytes() == before
 
 
 def test_while_a_run_is_writing_it_only_reports(filled: Filled) -> None:

@@ -9,6 +9,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from recollect.store import open_reader
 from recollect.store.records import Query
 from train.processes import start_cli
@@ -35,7 +37,8 @@ def _url(log: Path, seconds: float = 60) -> str:
     raise AssertionError("nothing is served")
 
 
-def test_it_answers_records_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_it_answers_records_and_ends_when_told(tmp_path: Path, end: signal.Signals) -> None:
     log, store = tmp_path / "log", tmp_path / "served.db"
     process = start_cli(log, "serve", "policy", "tiny", "--store", store)
     try:
@@ -46,9 +49,10 @@ def test_it_answers_records_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         _post(f"{url}/trajectories/{found['id']}", {"reward": 1})
     finally:
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, end)
         process.join(30)
     assert process.exitcode == 0, log.read_text()
+    assert "Stopped." in log.read_text()
     with open_reader(store) as reader:
         (row,) = reader.rows(Query(), None, 10).rows
     assert row.reward == 1.0

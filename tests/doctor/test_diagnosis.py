@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,6 +175,22 @@ def test_a_run_under_way_on_a_disk_that_fills(
     tight = finding(found, "memory_is_tight")
     assert [c.flag for c in tight.changes[:2]] == ["train.pack_tokens=120", "rollout.batch_rows=4"]
     assert tight.evidence[0].value > 1e6
+
+
+def test_a_damaged_frame_is_told_and_the_rest_judged(clinic: Clinic, tmp_path: Path) -> None:
+    clinic.train(tmp_path / "run", Case((*QUIET, "run.steps=3")))
+    folder = RunFolder(tmp_path / "run")
+    edit = sqlite3.connect(folder.path / "store.db")
+    edit.execute("UPDATE payloads SET frame = zeroblob(900) WHERE seq = 2")
+    edit.commit()
+    edit.close()
+    history = read_history(folder)
+    assert history.snapshot is not None
+    assert sum(history.snapshot.stops.values()) + 1 == history.snapshot.rows
+    told = [text for text in diagnose(folder).unjudged if "damaged" in text]
+    assert told == [
+        "how 1 of the newest rollouts ended: their frames are damaged (recollect pool verify)"
+    ]
 
 
 def test_before_the_first_step(clinic: Clinic, tmp_path: Path) -> None:

@@ -68,6 +68,24 @@ def test_going_back_undoes_later_steps_exactly(store: SqliteStore) -> None:
     assert not list(store.verify())
 
 
+def test_what_is_owed_and_the_best_step_outlive_the_process(store: SqliteStore) -> None:
+    """They come from the newest cursor, whether or not the last step that is kept wrote one."""
+    manager = manager_of(store)
+    finish_step(manager, [*group("a", 3), *group("b", 8)])
+    assert manager.take_quota(1.75) == 1
+    manager.save_experience_pool_to_disk()
+    peak = manager.peak_success
+    assert peak > 0
+    again = manager_of(store)
+    assert again.peak_success == peak
+    assert again.take_quota(0.25) == 1
+    again.begin_step(2)
+    finish_step(again, group("c", 0))
+    again.load_experience_pool_from_disk(2)  # which no cursor was written for
+    assert again.peak_success == peak
+    assert again.take_quota(0.25) == 1
+
+
 def test_a_step_redone_with_other_rows_is_refused_whole(store: SqliteStore) -> None:
     manager = manager_of(store)
     finish_step(manager, group("a", 3))

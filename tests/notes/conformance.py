@@ -59,6 +59,18 @@ class BankConformance:
         assert ids(bank, "a seat") == [note]
         assert bank.status(note) is NoteStatus.LIVE
 
+    def test_the_end_of_a_ban_revives_nothing(self, bank: NoteBank) -> None:
+        note = bank.add([SEAT]).notes[0].id
+        for action in (NoteAction.RETIRE, NoteAction.BAN, NoteAction.BAN, NoteAction.UNBAN):
+            bank.mark([note], action, "")
+        assert bank.status(note) is NoteStatus.RETIRED
+        assert ids(bank, "a seat") == []
+        bank.mark([note], NoteAction.UNBAN, "")
+        assert bank.status(note) is NoteStatus.RETIRED
+        for action in (NoteAction.BAN, NoteAction.REVIVE, NoteAction.BAN, NoteAction.UNBAN):
+            bank.mark([note], action, "")
+        assert bank.status(note) is NoteStatus.LIVE
+
     def test_trust_and_exclusion_narrow_the_answer(self, bank: NoteBank) -> None:
         seat, cancel = (note.id for note in bank.add([SEAT, CANCEL]).notes)
         assert set(ids(bank, "booking")) == {seat, cancel}

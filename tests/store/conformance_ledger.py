@@ -7,14 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from factories import TASKS, FakeRun, make_run, make_task, make_trajectory
+from factories import TASKS, FakeRun, make_run, make_task, make_trajectory, person_mark
 from recollect.errors import UnknownId
 from recollect.ledger import Cursor, Event, Note, NoteLink, Score, TaskState
 from recollect.note_ledger import NoteMark
+from recollect.proof.life import Operation, Truth
 from recollect.proof.logical import all_rows
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
-from recollect.types import LinkKind, NoteAction, NoteId, RunId, Status, TaskKey, TrajectoryId
+from recollect.types import (
+    Action,
+    LinkKind,
+    NoteAction,
+    NoteId,
+    RunId,
+    Status,
+    TaskKey,
+    TrajectoryId,
+)
 from store.place import write_steps
 
 FAKE = FakeRun(seed=41)
@@ -161,6 +171,29 @@ class LedgerPromises:
         for id_ in {mark.trajectory for mark in marks}:
             assert store.marks(id_) == [mark for mark in marks if mark.trajectory == id_]
         assert store.marks(TrajectoryId("nobody")) == []
+
+    def test_the_end_of_a_ban_or_quarantine_brings_back_what_was(self, store: Store) -> None:
+        write_steps(store, FAKE, 1)
+        row = FAKE.row_id(0, 0)
+        for action, status in (
+            (Action.UNBAN, Status.LIVE),  # of nothing
+            (Action.EVICT, Status.EVICTED),
+            (Action.BAN, Status.BANNED),
+            (Action.BAN, Status.BANNED),
+            (Action.QUARANTINE, Status.QUARANTINED),
+            (Action.UNBAN, Status.QUARANTINED),  # a ban is over only where it is the last word
+            (Action.BAN, Status.BANNED),
+            (Action.UNBAN, Status.QUARANTINED),
+            (Action.RELEASE, Status.BANNED),
+            (Action.UNBAN, Status.EVICTED),
+            (Action.RELEASE, Status.EVICTED),
+        ):
+            store.commit(Batch(marks=[person_mark(row, action)]))
+            assert store.row(row).status is status, action
+        truth = Truth().after([Operation("commit", (FAKE.setup(), FAKE.step(0)))])
+        truth.marks = [*truth.marks, *(m for m in store.marks(row) if m.run is None)]
+        assert truth.state(row)[0] is Status.EVICTED
+        assert list(store.verify()) == []
 
     def test_what_became_of_notes_and_what_they_did(self, store: Store) -> None:
         write_steps(store, FAKE, 4)

@@ -15,8 +15,8 @@ import pytest
 
 from factories import FakeRun
 from recollect.errors import StoreError, StoreLocked
-from recollect.store import open_reader, open_store
-from recollect.store.lock import WriterLock
+from recollect.store import lock, open_reader, open_store
+from recollect.store.lock import WriterLock, is_held_elsewhere
 from reporting import report
 
 RACES = 240
@@ -261,3 +261,44 @@ def test_never_two_holders_in_many_races(tmp_path: Path) -> None:
     report(f"lock: {sum(wins)} times held by {racers} racers, never by two")
     assert statuses == [0] * racers
     assert sum(wins) >= 200
+
+
+def test_a_lock_whose_file_was_withdrawn_meanwhile_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A withdraws between B's opening of the file and its lock: B must not hold a deleted file."""
+    path = tmp_path / "pool.db"
+    first = WriterLock(path)
+    tried = lock._try_lock
+    moments: list[int] = []
+
+    def late(descriptor: int) -> bool:
+        if not moments:
+            first.withdraw()
+        moments.append(descriptor)
+        return tried(descriptor)
+
+    monkeypatch.setattr(lock, "_try_lock", late)
+    second = WriterLock(path)
+    assert len(moments) == 2
+    assert second.path.exists()
+    with pytest.raises(StoreLocked):
+        WriterLock(path)
+    second.withdraw()
+    assert not second.path.exists()
+
+
+def test_it_can_be_seen_whether_another_writes(tmp_path: Path) -> None:
+    path = tmp_path / "pool.db"
+    assert not is_held_elsewhere(path)
+    assert list(tmp_path.iterdir()) == []  # looking leaves nothing behind
+    with open_store(path):
+        assert not is_held_elsewhere(path)
+        holder = in_child(lambda: os._exit(0 if is_held_elsewhere(path) else 3))
+        assert os.waitstatus_to_exitcode(os.waitpid(holder, 0)[1]) == 0
+    assert not is_held_elsewhere(path)
+    holder = start_holder(path)
+    assert is_held_elsewhere(path)
+    kill(holder)
+    assert not is_held_elsewhere(path)
+    WriterLock(path).release()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -346,15 +347,22 @@ def test_sql_that_never_ends_is_stopped(
 # -- several writers ---------------------------------------------------------------------------
 
 
-def test_writers_beside_each_other(store: PostgresStore) -> None:
-    """Four writers, half of what they write the same: everything once, numbers in order."""
+@pytest.mark.parametrize("isolation", ["read\\ committed", "repeatable\\ read", "serializable"])
+def test_writers_beside_each_other(store: PostgresStore, isolation: str) -> None:
+    """Four writers, half of what they write the same: everything once, numbers in order.
+
+    Whatever isolation the server, the role or the address prefers.
+    """
+    options = quote(f"-c default_transaction_isolation={isolation}")
+    url = f"{store.path.url}{'&' if '?' in store.path.url else '?'}options={options}"
+    theirs = replace(store.path, url=url)
     store.commit(FAKE.setup())
     shared = [make_trajectory(9, row=row, tokens=8) for row in range(20)]
     failures: list[BaseException] = []
 
     def write(number: int) -> None:
         try:
-            with PostgresStore(store.path) as mine:
+            with PostgresStore(theirs) as mine:
                 for row, trajectory in enumerate(shared):
                     own = make_trajectory(1, row=100 * (number + 1) + row, tokens=8)
                     mine.commit(Batch(tasks=TASKS, trajectories=[trajectory, own]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from factories import LARGE, FakeRun, make_trajectory
 from memory import folder_in_memory
 from recollect.errors import (
     BadQuery,
+    MissingExtra,
     NotAStore,
     StoreFailed,
     StoreLocked,
@@ -266,3 +268,12 @@ def test_sql_that_never_ends_is_stopped(
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
     with pytest.raises(BadQuery, match="longer than"):
         store.sql(endless)
+
+
+def test_compression_without_its_package_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MissingExtra, match="zstd"):
+        SqliteStore(tmp_path / "new" / "pool.db", compress=True)
+    assert list(tmp_path.iterdir()) == []

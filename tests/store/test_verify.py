@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from factories import FakeRun, person_mark
-from recollect.errors import CorruptRecord
+from recollect.errors import CorruptRecord, MissingExtra
 from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch, Finding
@@ -315,3 +316,26 @@ def test_reading_damage_quarantines_once(filled: Path, tmp_path: Path) -> None:
             assert caught.value.ids == (hit,)
         assert store.row(hit).status is Status.QUARANTINED
         assert len(store.marks(hit)) == marks + 1
+
+
+def test_a_missing_package_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is wrong with frames that cannot be looked at here: no row may be blamed for it."""
+    with SqliteStore(tmp_path / "pool.db", compress=True) as store:
+        write_steps(store, FAKE, 2)
+        assert list(store.verify()) == []
+        monkeypatch.setitem(sys.modules, "zstandard", None)
+        with pytest.raises(MissingExtra, match="zstd"):
+            list(store.verify())
+
+
+def test_a_disk_that_fails_blames_no_row(
+    raw: SqliteDatabase, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("recollect.store.tables.state.derive", fail)
+    found = findings(raw, filled)
+    assert found
+    assert all("disk I/O error" in finding.problem for finding in found)
+    assert all(finding.trajectory is None for finding in found)

@@ -33,8 +33,9 @@ def doctor(
         Path | None, typer.Argument(help="A run's folder; without it, this installation.")
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where stores would be: its disk is tried.")
-    ] = Path(),
+        Path | None,
+        typer.Option("--folder", help="Where stores would be: its disk is tried; else here."),
+    ] = None,
     prove: Annotated[
         bool,
         typer.Option("--prove", help="Try the promises here: kills, flips, a full disk, resume."),
@@ -50,11 +51,13 @@ def doctor(
     if run is not None:
         if prove:
             raise typer.BadParameter("--prove tries this installation; leave the run out")
+        if folder is not None:
+            raise typer.BadParameter("--folder is for this installation; leave the run out")
         _examine(run, as_json)
     elif prove:
-        _prove(folder, as_json)
+        _prove(folder or Path(), as_json)
     else:
-        _check(folder, as_json)
+        _check(folder or Path(), as_json)
 
 
 def _examine(run: Path, as_json: bool) -> None:

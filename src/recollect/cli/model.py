@@ -30,17 +30,26 @@ def ls(as_json: JsonOption = False) -> None:
     for name in (*BUILT_IN, *FETCHABLE):
         folder = folder_of(name)
         assert folder is not None
-        title = FETCHABLE[name].title if name in FETCHABLE else "recollect-tiny"
-        rows.append({"name": name, "model": title, "folder": str(folder), "here": is_there(folder)})
+        packed = FETCHABLE.get(name)
+        rows.append(
+            {
+                "name": name,
+                "model": packed.title if packed else "recollect-tiny",
+                "licence": packed.licence if packed else "Apache-2.0",
+                "folder": str(folder),
+                "here": is_there(folder),
+            }
+        )
     if as_json:
         write_json(rows)
         return
     write_table(
-        [Column("name"), Column("model"), Column("where", narrow="wrap")],
+        [Column("name"), Column("model"), Column("licence"), Column("where", narrow="wrap")],
         [
             (
                 str(row["name"]),
                 str(row["model"]),
+                str(row["licence"]),
                 str(row["folder"]) if row["here"] else f"recollect model fetch {row['name']}",
             )
             for row in rows

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.output import remark, say
+from recollect.cli.serving import served, wait_for_the_end
 from recollect.cli.store_option import examples
 from recollect.cli.train import require_training
 
@@ -59,10 +60,11 @@ def policy(
     Answers carry token ids, and log-probs where asked for. POST {"reward": 1.0} to
     /v1/trajectories/ID, with the id of an answer, to keep its conversation as a trajectory: the
     tokens as they were sampled. A run can begin with them: pool.start_from=RUN/served.db. Name
-    the task by metadata={"task": ID} in the first request. Ctrl-C ends.
+    the task by metadata={"task": ID} in the first request. Ctrl-C ends, when what is being
+    answered is answered.
     """
     require_training()
-    from contextlib import ExitStack, suppress
+    from contextlib import ExitStack
 
     from recollect.serving.http import PolicyServer
     from recollect.serving.opening import open_service
@@ -75,10 +77,10 @@ def policy(
         chance = secrets.randbelow(2**31) if seed is None else seed
         service, turn_tokens = open_service(run, opened, environment, chance)
         stack.callback(service.close)
-        server = stack.enter_context(PolicyServer(service, port, turn_tokens, threshold))
+        server = PolicyServer(service, port, turn_tokens, threshold)
+        stack.enter_context(served(server, "recollect-policy"))
         say(server.url)
         remark(f"{service.origin.name}, version {service.origin.policy_version}; Ctrl-C ends.")
         remark(f"Scored conversations go to {where}, run {service.origin.run}.")
-        # Ctrl-C is how it ends, as `notes serve` does: nothing was interrupted.
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()
+        wait_for_the_end()
+    remark("Stopped.")

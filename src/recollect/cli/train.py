@@ -33,7 +33,12 @@ RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1", exi
 _JOURNEY = "continual.yaml"  # where it is, a folder holds a continual run
 
 ProgressOption = Annotated[
-    bool, typer.Option("--progress/--no-progress", help="A live bar on a terminal, or plain lines.")
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress",
+        help="A live bar on a terminal, or plain lines; verl has plain lines only.",
+        show_default="progress",
+    ),
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show every metric of a step.")]
 IntervalOption = Annotated[
@@ -107,7 +112,7 @@ def train(
             "verl is told.",
         ),
     ] = False,
-    progress: ProgressOption = True,
+    progress: ProgressOption = None,
     verbose: VerboseOption = False,
     log_interval: IntervalOption = None,
     as_json: Annotated[
@@ -130,6 +135,7 @@ def train(
     if engine is EngineName.VERL:
         from recollect.cli.verl import show_verl, train_with_verl
 
+        _refuse_bar(progress)
         cluster = _cluster(loaded, nodes, gpus, ray)
         if dry_run:
             show_verl(loaded, cluster, as_json)
@@ -152,7 +158,7 @@ def train(
 
     def work(ranks: Ranks) -> None:
         folder = create_run(new_folder(loaded), loaded.config)
-        _run(folder, ranks, progress, verbose, log_interval)
+        _run(folder, ranks, progress is not False, verbose, log_interval)
 
     together(work)
 
@@ -162,7 +168,7 @@ def resume(
         Path | None, typer.Argument(help="The run's folder; default: the newest unfinished one.")
     ] = None,
     runs: Annotated[Path, typer.Option("--runs", help="Where to look for runs.")] = Path("runs"),
-    progress: ProgressOption = True,
+    progress: ProgressOption = None,
     verbose: VerboseOption = False,
     log_interval: IntervalOption = None,
 ) -> None:
@@ -184,16 +190,23 @@ def resume(
         from recollect.cli.verl import resume_with_verl
         from recollect.integrations.verl.workplace import Screen
 
+        _refuse_bar(progress)
         resume_with_verl(folder, cluster, Screen(verbose, log_interval))
         return
 
     def work(ranks: Ranks) -> None:
         if is_journey:
-            _resume_journey(path, ranks, progress, verbose, log_interval)
+            _resume_journey(path, ranks, progress is not False, verbose, log_interval)
             return
-        _run(folder, ranks, progress, verbose, log_interval)
+        _run(folder, ranks, progress is not False, verbose, log_interval)
 
     together(work)
+
+
+def _refuse_bar(progress: bool | None) -> None:
+    """Refuse a choice that a run under verl does not have."""
+    if progress is not None:
+        raise typer.BadParameter("--progress and --no-progress are not for runs under verl")
 
 
 def _resume_journey(

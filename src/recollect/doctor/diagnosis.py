@@ -64,6 +64,9 @@ def _unjudged(history: History) -> list[str]:
         found.append(f"the critic: {len(history.steps)} steps, it takes {critic.FEWEST}")
     if history.snapshot is None:
         found.append("which rows could be drawn: the store is not where the run says")
+    elif history.snapshot.damaged:
+        rows = f"{history.snapshot.damaged} of the newest rollouts"
+        found.append(f"how {rows} ended: their frames are damaged (recollect pool verify)")
     if len(history.evaluations) < 2:
         found.append("held-out success: fewer than two evaluations")
     return found

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.config.schema.config import Config
+from recollect.errors import CorruptRecord
 from recollect.replay.book import TaskBook
 from recollect.replay.eligibility import Now, Rules, eligible
 from recollect.replay.pool import Pool
@@ -51,8 +52,8 @@ class Snapshot:
     (mix, repair) or an advantage (buffer). `kept_out` is by setting. `evicted` counts rows that
     left the pool, and `reasons` why the newest of them did. `ages` and `ess` belong to the uses of
     the last steps. Tasks count by their last fresh group: `failed` without a success, `solved`
-    with nothing else. `stops` counts how the newest rollouts ended, the commonest first. `levels`
-    are those of the tasks that were played, the easiest first.
+    with nothing else. `stops` counts how the newest rollouts ended, the commonest first, but for
+    the `damaged`. `levels` are those of the tasks that were played, the easiest first.
     """
 
     step: int
@@ -67,6 +68,7 @@ class Snapshot:
     solved: int
     file_bytes: int
     stops: Mapping[str, int]
+    damaged: int = 0
     levels: tuple[int, ...] = ()
     ages: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     ess: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
@@ -93,6 +95,7 @@ def take_snapshot(reader: StoreReader, config: Config, run: RunId) -> Snapshot:
         kept_out = _kept_out(pool, columns, rules, now, drawable, useful)
     evicted = Query(run=run, status=Status.EVICTED)
     ages, ess = _recent_uses(reader, run, step)
+    stops, damaged = _stops(reader, run)
     return Snapshot(
         step=step,
         rows=len(pool),
@@ -105,7 +108,8 @@ def take_snapshot(reader: StoreReader, config: Config, run: RunId) -> Snapshot:
         failed=sum(state.successes == 0 for state in states),
         solved=sum(state.successes == state.rows for state in states),
         file_bytes=reader.stats().file_bytes,
-        stops=_stops(reader, run),
+        stops=stops,
+        damaged=damaged,
         levels=tuple(sorted({task.level for task in reader.tasks().values()})),
         ages=ages,
         ess=ess,
@@ -153,11 +157,16 @@ def _reasons(reader: StoreReader, evicted: Query) -> dict[str, int]:
     return dict(Counter(last))
 
 
-def _stops(reader: StoreReader, run: RunId) -> dict[str, int]:
-    """Count how the newest rollouts ended."""
-    newest = reader.rows(Query(run=run), limit=_NEWEST, newest_first=True).rows
-    ended = Counter(t.stop.value for t in reader.get([row.id for row in newest]))
-    return dict(ended.most_common())
+def _stops(reader: StoreReader, run: RunId) -> tuple[dict[str, int], int]:
+    """Count how the newest rollouts ended, and how many of them are damaged."""
+    newest = [row.id for row in reader.rows(Query(run=run), limit=_NEWEST, newest_first=True).rows]
+    damaged: tuple[str, ...] = ()
+    try:
+        found = reader.get(newest)
+    except CorruptRecord as error:
+        damaged = error.ids
+        found = reader.get([id_ for id_ in newest if id_ not in damaged])
+    return dict(Counter(t.stop.value for t in found).most_common()), len(damaged)
 
 
 def _recent_uses(

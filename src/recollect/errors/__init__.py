@@ -16,6 +16,7 @@ from recollect.errors.base import (
 from recollect.errors.configuring import (
     BadConfig,
     BadConfigFile,
+    BadSecret,
     ConfigMissing,
 )
 from recollect.errors.environment import (
@@ -94,6 +95,7 @@ __all__ = [
     "BadFile",
     "BadQuery",
     "BadRequest",
+    "BadSecret",
     "CannotShard",
     "CheckpointDamaged",
     "ClusterLost",

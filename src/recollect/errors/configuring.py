@@ -37,3 +37,14 @@ class BadConfig(RecollectError):
         texts = [f"({n}) {what} {hint}".rstrip() for n, (what, hint) in enumerate(problems, 1)]
         shown = " ".join(texts[:8]) + (f" ... {len(texts) - 8} more" if len(texts) > 8 else "")
         super().__init__(f"{len(texts)} settings are wrong: {shown}")
+
+
+class BadSecret(RecollectError):
+    """An environment variable holds what no key or token can be. Its value is never told."""
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(
+            f"${variable} holds characters that no key or token has (its value is not shown).",
+            "Set it again: printable ASCII on one line.",
+        )
+        self.variable = variable

@@ -183,6 +183,7 @@ class CorruptRecord(StoreError):
             f"Set such records aside with: recollect pool verify --store {path}",
         )
         self.ids = tuple(ids)
+        self.problem = problem
 
 
 class UnknownId(StoreError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from recollect.errors import AmbiguousId, InvalidRecord, StoreReadOnly, UnknownId
 from recollect.ledger import Note
@@ -18,7 +18,6 @@ from recollect.types import NoteAction, NoteId, NoteStatus, RunId
 
 _STATUS_AFTER = {
     NoteAction.BAN: NoteStatus.BANNED,
-    NoteAction.UNBAN: NoteStatus.LIVE,
     NoteAction.RETIRE: NoteStatus.RETIRED,
     NoteAction.REVIVE: NoteStatus.LIVE,
 }
@@ -195,7 +194,7 @@ class StoreBank:
             return
         if self._version is None or version.fence != self._version.fence:
             self._notes, self._status, self._live, self._all = {}, {}, {}, {}
-        status = {mark.note: _STATUS_AFTER[mark.action] for mark in self._store.note_marks()}
+        status = _statuses(self._store.note_marks())
         for note in self._store.notes():
             now = status.get(note.id, NoteStatus.LIVE)
             if note.id not in self._notes:
@@ -214,6 +213,23 @@ class StoreBank:
             self._live[note.workspace].add([note])
         if was and not is_:
             self._live[note.workspace].remove([note.id])
+
+
+def _statuses(marks: Iterable[NoteMark]) -> dict[NoteId, NoteStatus]:
+    """Replay marks, oldest first; the end of a ban brings back the status before it."""
+    status: dict[NoteId, NoteStatus] = {}
+    before_ban: dict[NoteId, NoteStatus] = {}
+    for mark in marks:
+        now = status.get(mark.note, NoteStatus.LIVE)
+        if mark.action is NoteAction.UNBAN:
+            status[mark.note] = before_ban.pop(mark.note, now)
+            continue
+        if mark.action is NoteAction.BAN:
+            before_ban.setdefault(mark.note, now)
+        else:
+            before_ban.pop(mark.note, None)
+        status[mark.note] = _STATUS_AFTER[mark.action]
+    return status
 
 
 def _said(note: Note) -> str:

@@ -75,6 +75,7 @@ class Victim:
         self.path = path
         self.journal = journal
         self.life = life
+        self._takeovers = 0
         self.position = 0
         self.exists = False
         self.truth = Truth()
@@ -177,7 +178,8 @@ class Victim:
         started = time.monotonic()
         WriterLock(self.path).release()
         seconds = time.monotonic() - started
-        if random.random() < 0.5 and self.exists:
+        self._takeovers += 1
+        if self._takeovers % 2 and self.exists:
             SqliteStore(self.path, journal=self.journal).close()
         return seconds
 

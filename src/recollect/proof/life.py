@@ -23,9 +23,8 @@ _STATUS = {
     Action.EVICT: Status.EVICTED,
     Action.BAN: Status.BANNED,
     Action.QUARANTINE: Status.QUARANTINED,
-    Action.UNBAN: Status.LIVE,
-    Action.RELEASE: Status.LIVE,
 }
+_UNDOES = {Action.UNBAN: Status.BANNED, Action.RELEASE: Status.QUARANTINED}
 
 
 @dataclass(frozen=True)
@@ -87,14 +86,21 @@ class Truth:
             getattr(self, name).extend(getattr(batch, name))
 
     def state(self, id_: TrajectoryId) -> tuple[Status, bool]:
-        """Replay the marks on a row: the last word on status and on pinning counts."""
-        status, pinned = Status.LIVE, False
+        """Replay the marks on a row: the last word on status and on pinning counts.
+
+        What undoes the last word makes the one before it count again.
+        """
+        words, pinned = [Status.LIVE], False
         for mark in self.marks:
-            if mark.trajectory == id_:
-                status = _STATUS.get(mark.action, status)
-                if mark.action in (Action.PIN, Action.UNPIN):
-                    pinned = mark.action is Action.PIN
-        return status, pinned
+            if mark.trajectory != id_:
+                continue
+            if mark.action in _STATUS and _STATUS[mark.action] is not words[-1]:
+                words.append(_STATUS[mark.action])
+            elif _UNDOES.get(mark.action) is words[-1]:
+                words.pop()
+            elif mark.action in (Action.PIN, Action.UNPIN):
+                pinned = mark.action is Action.PIN
+        return words[-1], pinned
 
     def score(self, id_: TrajectoryId) -> tuple[float | None, float | None]:
         """Advantage and priority of a row: those of its newest score."""

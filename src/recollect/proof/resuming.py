@@ -42,7 +42,8 @@ SETTINGS = (
 def resume_exactly(folder: Path, settings: Sequence[str] = SETTINGS, lines: int = 3) -> str:
     """Train twice, once killed after `lines` steps and resumed; says what was compared.
 
-    PromiseBroken where anything that can be repeated differs: metrics, rows, draws, uses, weights.
+    PromiseBroken where anything that can be repeated differs: metrics, rows and their
+    status, draws, uses, scores, weights.
     """
     whole = folder / "whole"
     _to_the_end(["train", *_command(whole, settings)])

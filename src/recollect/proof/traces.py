@@ -62,7 +62,13 @@ def store_trace(run: Path) -> dict[str, Any]:
                 (e.step, json.dumps(e.data, sort_keys=True)) for e in store.events(name)
             ),
             "cursor": store.cursor(name),
+            "draws": store.draws(name),
             "uses": store.uses(name),
+            "scores": sorted(store.scores(name), key=lambda s: (s.step, s.trajectory)),
+            "in play": sorted(
+                (row.id, row.status, row.pinned, row.uses, row.last_use)
+                for row in all_rows(store, Query(run=name, status=None))
+            ),
         }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import MissingExtra
-from recollect.store.address import Place, PostgresAddress, place_of
+from recollect.store.address import RETRY_SECONDS, Place, PostgresAddress, place_of
 from recollect.store.base import Store, StoreReader
 from recollect.store.sqlite import SqliteReader, SqliteStore
 from recollect.store.sqlite.connection import connect_reader
@@ -14,8 +14,6 @@ from recollect.store.tables.database import Database
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-RETRY_SECONDS = 60.0
 
 
 def open_store(

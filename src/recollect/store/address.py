@@ -13,6 +13,7 @@ from recollect.errors import BadAddress
 _SCHEMES = ("postgres://", "postgresql://")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _DEFAULT_SCHEMA = "recollect"
+RETRY_SECONDS = 60.0  # for which a server that went away is tried again
 
 
 @dataclass(frozen=True, slots=True)

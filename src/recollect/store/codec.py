@@ -90,6 +90,11 @@ def encode(trajectory: Trajectory, compress: bool = False) -> bytes:
     return _HEADER.pack(*counts, crc, 0) + body
 
 
+def require_zstd() -> None:
+    """Raise MissingExtra where frames cannot be compressed here."""
+    _zstandard()
+
+
 def check(frame: bytes) -> None:
     """Raise CorruptFrame unless the frame's lengths and checksum hold."""
     _open(frame)

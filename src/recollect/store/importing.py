@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
@@ -24,6 +24,7 @@ __all__ = ["FORMATS", "BadLine", "ImportReport", "Limits", "import_file"]
 
 FORMATS = ("auto", "jsonl", "messages", "parquet", *FOREIGN)
 DEFAULT_RUN = RunId("imported")
+DEFAULT_ENVIRONMENT = "imported"
 SUCCESS_THRESHOLD = 1.0
 
 _KEPT_BAD = 100
@@ -69,11 +70,11 @@ def import_file(
     *,
     format: str = "auto",
     run: RunId | None = None,
-    environment: str = "imported",
+    environment: str | None = None,
     strict: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     default_reward: float | None = None,
-    success_threshold: float = SUCCESS_THRESHOLD,
+    success_threshold: float | None = None,
     sampled: SampledBy | None = None,
 ) -> ImportReport:
     """Import a file of trajectories.
@@ -84,20 +85,31 @@ def import_file(
       content is a bad line.
     - Memory is bounded by `limits` and about 120 bytes a record.
 
-    `run`, `environment`, `default_reward` and `success_threshold` speak for message rows that
-    do not say it themselves; a row without a reward is refused where there is no default.
-    `sampled` says who sampled the tokens of another project's file: without it, rows with
-    log-probs come in as demos.
+    `run`, `environment` (else imported), `default_reward` and `success_threshold` (else 1) speak
+    for message rows that do not say it themselves; a row without a reward is refused where there
+    is no default. `sampled` says who sampled the tokens of another project's file: without it,
+    rows with log-probs come in as demos. What a format has no use for is refused.
 
     Raises BadFile where the file cannot be used at all, and nothing is changed then.
     """
     path = Path(path)
-    unsaid = messages.Unsaid(run or DEFAULT_RUN, environment, default_reward, success_threshold)
+    unsaid = messages.Unsaid(
+        run or DEFAULT_RUN,
+        DEFAULT_ENVIRONMENT if environment is None else environment,
+        default_reward,
+        SUCCESS_THRESHOLD if success_threshold is None else success_threshold,
+    )
+    given = {
+        "environment": environment,
+        "default reward": default_reward,
+        "success threshold": success_threshold,
+    }
     with _open(path) as file:
         chosen, hint = _choose(path, file, format)
         if run is not None and chosen not in ("messages", *FOREIGN):
             why = f"rows in the format {chosen} keep the runs they come from"
             raise BadFile(path, why, "Leave the run out.")
+        _refuse_unused(path, chosen, given, sampled)
         tally = _Tally(path, hint, strict, Admission(store))
         if chosen in FOREIGN:
             rows = read_foreign(chosen, path, file, limits, unsaid, sampled)
@@ -107,6 +119,19 @@ def import_file(
     named = unsaid.run if chosen in ("messages", *FOREIGN) else None
     bad = tuple(tally.bad)
     return ImportReport(path, chosen, named, tally.added, tally.known, bad, tally.bad_total)
+
+
+def _refuse_unused(
+    path: Path, chosen: str, given: Mapping[str, object], sampled: SampledBy | None
+) -> None:
+    """Refuse what would be ignored: whoever gave it thinks that it counts."""
+    if chosen not in ("messages", *FOREIGN):
+        for name in (name for name, value in given.items() if value is not None):
+            why = f"rows in the format {chosen} say it all themselves"
+            raise BadFile(path, why, f"Leave the {name} out.")
+    if sampled is not None and chosen not in FOREIGN:
+        why = f"nobody has to say who sampled rows in the format {chosen}"
+        raise BadFile(path, why, "Leave the model out.")
 
 
 _READERS: dict[

@@ -42,6 +42,7 @@ else:
 
 
 _PATIENCE = 10
+_A_LOOK = 0.02  # seconds, far longer than it takes
 _held: set[WriterLock] = set()
 
 
@@ -59,9 +60,16 @@ class WriterLock:
     """Held from construction until `release`; refuses at once if somebody else holds it."""
 
     def __init__(self, store: Path) -> None:
-        # Beside the real file: a store reached through a link has the same lock.
-        real = store.resolve()
-        self.path = real.with_name(real.name + ".lock")
+        self.path = _lock_file(store)
+        self._acquire(store)
+        while not self._is_in_place():  # somebody withdrew it before it was locked
+            os.close(self._descriptor)
+            self._acquire(store)
+        _held.add(self)
+        self._introduce()
+
+    def _acquire(self, store: Path) -> None:
+        """Open the file and lock it; StoreLocked where somebody else has."""
         self._is_new = not self.path.exists()
         try:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -69,14 +77,22 @@ class WriterLock:
             raise cannot_write(store, error) from error
         try:
             locked = _try_lock(self._descriptor)
+            if not locked:  # by somebody who only looks (`is_held_elsewhere`), perhaps
+                time.sleep(_A_LOOK)
+                locked = _try_lock(self._descriptor)
         except OSError as error:
             os.close(self._descriptor)
             raise StoreFailed(store, f"its lock file cannot be locked ({error})") from error
         if not locked:
             os.close(self._descriptor)
             raise StoreLocked(store, self._owner())
-        _held.add(self)
-        self._introduce()
+
+    def _is_in_place(self) -> bool:
+        """Tell whether the file that is locked is the one that others find under its name."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     @property
     def held(self) -> bool:
@@ -119,6 +135,29 @@ class WriterLock:
             except (OSError, ValueError, KeyError, TypeError):
                 time.sleep(0.01)  # it may be about to introduce itself
         return "another process"
+
+
+def is_held_elsewhere(store: Path) -> bool:
+    """Tell whether another process writes a store at this moment; only looks, and makes nothing."""
+    path = _lock_file(store)
+    if any(lock.path == path for lock in _held):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False  # who writes has made the file, and may write it
+    try:
+        return not _try_lock(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _lock_file(store: Path) -> Path:
+    """Beside the real file: a store reached through a link has the same lock."""
+    real = store.resolve()
+    return real.with_name(real.name + ".lock")
 
 
 def cannot_write(store: Path, error: OSError) -> StoreError:

@@ -1,5 +1,5 @@
 """What a run says about itself: events, metric names, sinks, the progress bar, plots.
 
-This room imports nothing of Recollect but its errors and its JSON, so that every other room
-may report through it.
+Of Recollect it knows the errors, one spelling of JSON and how sure a share is (`notes.credit`), so
+that the rooms that train and compare may report through it.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
@@ -15,6 +14,7 @@ from recollect.rollout.turns import Speaker, TurnSampler
 from recollect.rollout.vllm import VllmEngine, logprobs_mode, require_vllm
 from recollect.rollout.vllm_server import VllmServer
 from recollect.train.folder import RunFolder
+from recollect.wire.secret import secret
 
 _TOKEN = "VLLM_API_KEY"  # vLLM's own name for it
 
@@ -75,7 +75,7 @@ def _server(config: Config, policy: Policy, folder: RunFolder) -> Speaker:
         positions=_positions(config, policy),
         rows=rollout.batch_rows,
         mode=logprobs_mode(rollout.top_p, rollout.top_k),
-        token=os.environ.get(_TOKEN, ""),
+        token=secret(_TOKEN),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from recollect.train.noting import Notebook
 from recollect.train.policy_writer import PolicyWriter
 from recollect.types import NoteId, NoteStatus, RunId, TaskKey
 from recollect.wire.address import Address
+from recollect.wire.secret import secret
 
 
 def uses_notes(config: Config) -> bool:
@@ -100,7 +100,7 @@ def make_remote(
     """Make the link to the service of notes that a configuration names."""
     r, url = config.remote, config.notes.remote or ""
     patience = RemotePatience(r.seconds, r.tries, r.failures, r.rest)
-    token = os.environ.get(r.token_variable, "")
+    token = secret(r.token_variable)
     client = MemoryClient(Address.parse(url), token, patience)
     search = RemoteSearch(
         client,

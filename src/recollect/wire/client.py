@@ -77,9 +77,12 @@ def _ask(
         # Read to its end it still holds the socket: closing the connection alone does not do.
         with connection.getresponse() as answer:
             data = _read(connection, answer, deadline, most_bytes)
-    except (OSError, http.client.HTTPException, UnicodeError) as error:
+    except (OSError, http.client.HTTPException) as error:
         why = str(error) or type(error).__name__
         raise RequestFailed(f"the server cannot be reached ({why})", retry=True) from error
+    except ValueError:  # its text may quote a header, and with it the token
+        why = "its address or token holds characters that HTTP does not take"
+        raise RequestFailed(f"the request cannot be made: {why}", retry=False) from None
     finally:
         connection.close()
     if answer.status != 200:

@@ -82,7 +82,7 @@ def _phone(call: Call) -> Answer:
 def test_it_is_told_what_tau2_tells_its_own(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_KEY", "s3cret")
+    monkeypatch.setenv("MY_KEY", "s3cret\r\n")
     server.answers = [{"content": "I need help."}, {"content": "Yes."}]
     user = _user(server, key_variable="MY_KEY")
     assert user.begin(_phone) == "I need help."

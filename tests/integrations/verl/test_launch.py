@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import assert_refused, invoke
-from recollect.errors import ClusterLost, DriverFailed, TrainingDiverged
+from recollect.errors import BadFile, ClusterLost, DriverFailed, TrainingDiverged
 from recollect.errors.extras import install_command
 from recollect.integrations.verl import launch as launching
 from recollect.integrations.verl.cluster import Cluster
@@ -119,6 +120,49 @@ def test_a_dry_run_shows_what_verl_is_told(model: Path, here: Path) -> None:
     assert not (here / "runs").exists()
     result = invoke(*words, "--dry-run", "--json", *settings(model))
     assert json.loads(result.stdout)["trainer.nnodes"] == 3
+
+
+@pytest.mark.parametrize("choice", ["--progress", "--no-progress"])
+def test_a_bar_is_not_verls_to_show_or_hide(model: Path, here: Path, choice: str) -> None:
+    words = ["train", "small.yaml", "--engine", "verl", choice, "--dry-run"]
+    result = invoke(*words, *settings(model))
+    assert result.exit_code == 2
+    assert "not for runs under verl" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("cluster.json", Workplace.cluster),
+        ("screen.json", Workplace.screen),
+        ("ending.json", Workplace.ending),
+    ],
+)
+def test_a_torn_file_is_named(
+    run: RunFolder, name: str, read: Callable[[Workplace], object]
+) -> None:
+    place = Workplace(run.path)
+    place.prepare(CPU, [])
+    place.end(Ending(signal=15))
+    file = place.folder / name
+    file.write_bytes(file.read_bytes()[:7])
+    with pytest.raises(BadFile, match=name) as caught:
+        read(place)
+    assert caught.value.hint
+
+
+def test_files_are_replaced_as_a_whole_and_equal_ones_left_alone(run: RunFolder) -> None:
+    place = Workplace(run.path)
+    place.prepare(CPU, [])
+    names = ("cluster.json", "screen.json", "settings.json", "agent.yaml")
+    before = {name: (place.folder / name).stat() for name in names}
+    place.prepare(CPU, [], Screen(verbose=True))
+    after = {name: (place.folder / name).stat() for name in names}
+    # Another file under the name, and not other bytes in the same one.
+    changed = {name for name in names if before[name].st_ino != after[name].st_ino}
+    assert changed == {"screen.json"}
+    assert {n for n in names if before[n].st_mtime_ns != after[n].st_mtime_ns} == changed
+    assert not list(place.folder.glob(".*.part"))
 
 
 def test_what_verl_cannot_keep_is_refused_before_anything_is_made(model: Path, here: Path) -> None:

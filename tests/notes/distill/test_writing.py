@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from factories import make_trajectory
+from recollect.errors import BadSecret
 from recollect.notes.distill.asking import draft_from, prompt_for
 from recollect.notes.distill.endpoint import EndpointWriter
 from recollect.notes.distill.study import Study, studies
@@ -181,6 +182,30 @@ def test_an_endpoint_is_asked(server: _Server, monkeypatch: pytest.MonkeyPatch) 
     ((path, body, key),) = server.seen
     assert (path, key, body["model"]) == ("/v1/chat/completions", "Bearer secret", "m")
     assert body["temperature"] == 0
+
+
+def test_a_key_may_end_in_a_line_break_and_is_never_told(
+    server: _Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "secret\r\n")
+    url = f"http://127.0.0.1:{server.server_port}/v1/"
+    server.replies = [(200, completion("Use the call."))]
+    EndpointWriter(url, "m", "MY_KEY", 5).write(QUESTION)
+    assert server.seen[0][2] == "Bearer secret"
+    monkeypatch.setenv("MY_KEY", "sec\nret")
+    with pytest.raises(BadSecret, match="MY_KEY") as caught:
+        EndpointWriter(url, "m", "MY_KEY", 5)
+    assert "sec\n" not in str(caught.value)
+
+
+def test_a_request_that_cannot_be_made_tells_nothing_of_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = EndpointWriter("http://127.0.0.1:1", "m", "MY_KEY", 1)
+    monkeypatch.setattr("recollect.notes.distill.endpoint.secret", lambda _: "sk-12\n34")
+    with pytest.raises(WritingFailed, match="cannot be made") as told:
+        writer.write(QUESTION)
+    assert "sk-" not in str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -312,13 +312,14 @@ def test_calls_that_do_not_continue_each_other_are_bad_lines(tmp_path: Path) -> 
     assert "does not go on" in report.bad[0].reason
 
 
-def test_verifiers_traces_know_the_tokens_of_each_message(tmp_path: Path) -> None:
+def _trace(**answer: list[Any]) -> dict[str, Any]:
+    """One of verifiers' traces of version 1, with mask and log-probs of its answer."""
+
     def node(role: str, text: str, ids: list[int], parent: int | None, **more: Any) -> Any:
         message = {"role": role, "content": text}
         return {"message": message, "token_ids": ids, "parent": parent, **more}
 
-    answer = {"mask": [False, True, True], "logprobs": [-0.25, -1.0]}
-    trace = {
+    return {
         "version": 1,
         "id": "trace-1",
         "task": {"type": "T", "data": {}, "key": "k-1"},
@@ -331,6 +332,10 @@ def test_verifiers_traces_know_the_tokens_of_each_message(tmp_path: Path) -> Non
         ],
         "rewards": {"won": {"score": 1.0, "weight": 0.5}, "skipped": None},
     }
+
+
+def test_verifiers_traces_know_the_tokens_of_each_message(tmp_path: Path) -> None:
+    trace = _trace(mask=[False, True, True], logprobs=[-0.25, -1.0])
     unscored = {**trace, "id": "trace-2", "rewards": {}}
     file = _lines(tmp_path / "traces.jsonl", trace, unscored)
     report, (row,), _ = _import(tmp_path, file, format="verifiers", sampled=SAMPLED)
@@ -342,3 +347,15 @@ def test_verifiers_traces_know_the_tokens_of_each_message(tmp_path: Path) -> Non
     assert row.logprobs is not None
     assert row.logprobs.tolist() == [-0.25, -1.0]
     assert row.reward.value == 0.5
+
+
+def test_logprobs_of_every_token_are_taken_by_position(tmp_path: Path) -> None:
+    every = _trace(mask=[0, 1, 1], logprobs=[0.0, -1.0, -2.0])
+    neither = _trace(mask=[0, 0, 1], logprobs=[-1.0, -2.0]) | {"id": "trace-2"}
+    file = _lines(tmp_path / "traces.jsonl", every, neither)
+    report, (row,), _ = _import(tmp_path, file, format="verifiers", sampled=SAMPLED)
+    assert row.logprobs is not None
+    assert row.logprobs.tolist() == [-1.0, -2.0]
+    assert row.tokens[row.sampled].tolist() == [10, 11]
+    assert [bad.line for bad in report.bad] == [2]
+    assert "2 for 3 tokens, of which 1 were sampled" in report.bad[0].reason

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from recollect.errors import BadFile
 from recollect.telemetry.events import CheckpointSaved, Event, RunStarted
 from recollect.telemetry.fanout import Fanout
 from recollect.telemetry.reading import read_metrics
+from recollect.telemetry.scores import Score
 from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
 
 from ..samples import Clock, Recorder, evaluation, step, whole_run
@@ -56,6 +58,15 @@ def test_nan_is_null_and_counted(tmp_path: Path) -> None:
     metrics = json.loads(data)["metrics"]
     assert (metrics["train/loss"], metrics["policy/kl"]) == (None, None)
     assert metrics["health/not_finite"] == 2
+
+
+def test_no_figure_of_a_score_is_written_as_nan(tmp_path: Path) -> None:
+    nan = float("nan")
+    scores = (Score("airline", 1, 4, 2, floor=nan, reward=nan, reward_std=nan, tools=nan),)
+    data = write(tmp_path / "m", replace(evaluation(20), scores=scores))
+    assert b"NaN" not in data
+    (score,) = json.loads(data)["scores"]
+    assert [score[name] for name in ("floor", "reward", "reward_std", "tools")] == [None] * 4
 
 
 def test_each_line_is_there_when_emit_returns(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from recollect.cli.output import remark, say
+from recollect.cli.serving import served, wait_for_the_end
 from recollect.cli.store_option import DEFAULT, StoreOption, examples, store_path
 
 EPILOG = examples(
@@ -88,21 +87,21 @@ def serve(
         opened = stack.enter_context(open_reader(path) if read_only else open_store(path))
         service = NoteService(StoreBank(opened), rules)
         server = NoteServer(service, (listen, port), Guard(token, names))
-        stack.callback(server.close)
-        thread = threading.Thread(target=server.serve_forever, name="recollect-notes", daemon=True)
-        thread.start()
+        stack.enter_context(served(server, "recollect-notes"))
         say(server.url)
         remark(f"Notes of {path}{', to read only' if read_only else ''}; Ctrl-C ends.")
         if not is_local:
             remark("Other machines can reach it, and nothing is encrypted on the way.")
-        _wait_for_the_end()
+        wait_for_the_end()
     remark("Stopped.")
 
 
 def _token(file: Path | None) -> str:
     """Find the token, or make one: into the file where there is to be one, else onto the screen."""
     if file is None:
-        given = os.environ.get(VARIABLE, "")
+        from recollect.wire.secret import secret
+
+        given = secret(VARIABLE)
         if given:
             return _checked(given, f"${VARIABLE}")
         made = secrets.token_urlsafe(32)
@@ -123,14 +122,3 @@ def _checked(token: str, where: str) -> str:
     if len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token:
         raise typer.BadParameter(f"{where}: a token has {_LEAST} or more characters, no spaces")
     return token
-
-
-def _wait_for_the_end() -> None:
-    """Wait for Ctrl-C, SIGTERM or the terminal to close."""
-    ended = threading.Event()
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # One that the process was told to ignore (nohup) stays ignored.
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: ended.set())
-    ended.wait()

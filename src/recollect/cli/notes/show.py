@@ -25,7 +25,10 @@ def show(
     note: Annotated[str, typer.Argument(metavar="ID", help="The note, or the start of its id.")],
     guided: Annotated[
         bool,
-        typer.Option("--guided", help="Only the ids of all trajectories that had it, one a line."),
+        typer.Option(
+            "--guided",
+            help="Only the ids of all trajectories that had it: one a line, or a list with --json.",
+        ),
     ] = False,
     store: StoreOption = DEFAULT,
     as_json: JsonOption = False,
@@ -47,6 +50,9 @@ def show(
     rows = [link.trajectory for link in links if link.kind is LinkKind.GUIDED]
     sources = [link.trajectory for link in links if link.kind is LinkKind.SOURCE]
     if guided:
+        if as_json:
+            write_json(rows)
+            return
         for id_ in rows:
             say(id_)
         return

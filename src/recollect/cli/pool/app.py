@@ -35,7 +35,7 @@ app.command(epilog=export.EPILOG)(export.export)
 app.command("import", epilog=importing.EPILOG)(importing.import_)
 app.command(epilog=copy.EPILOG)(copy.copy)
 app.command(epilog=prune.EPILOG)(prune.prune)
-for _command in (marks.ban, marks.unban, marks.pin, marks.unpin):
+for _command in (marks.ban, marks.unban, marks.release, marks.pin, marks.unpin):
     app.command(epilog=marks.epilog(_command.__name__))(_command)
 app.command(epilog=sql.EPILOG)(sql.sql)
 app.command(epilog=migrate.EPILOG)(migrate.migrate)

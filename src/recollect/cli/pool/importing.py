@@ -63,8 +63,11 @@ def import_(
         ),
     ] = Format.AUTO,
     environment: Annotated[
-        str, typer.Option(help="Environment that conversations belong to.", metavar="NAME")
-    ] = "imported",
+        str | None,
+        typer.Option(
+            help="Environment that conversations belong to; else imported.", metavar="NAME"
+        ),
+    ] = None,
     run: Annotated[
         str | None,
         typer.Option(
@@ -77,9 +80,11 @@ def import_(
         typer.Option(help="Reward of conversations that carry none.", metavar="X"),
     ] = None,
     success_threshold: Annotated[
-        float,
-        typer.Option(help="Reward from which such a conversation is a success.", metavar="X"),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Reward from which such a conversation is a success; else 1.", metavar="X"
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -89,11 +94,17 @@ def import_(
         ),
     ] = None,
     policy_version: Annotated[
-        int, typer.Option(help="Its optimiser steps at the time.", metavar="N", min=0)
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="With --model: its optimiser steps at the time; else 0.", metavar="N", min=0
+        ),
+    ] = None,
     temperature: Annotated[
-        float, typer.Option(help="The temperature they were sampled at.", metavar="X")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="With --model: the temperature they were sampled at; else 1.", metavar="X"
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Import nothing if one line is bad.")
     ] = False,
@@ -106,6 +117,10 @@ def import_(
     reported with line, field and reason. Importing a file twice changes nothing. Environment,
     run and reward options are for messages, which need not say those themselves.
     """
+    if model is None:
+        for name, value in (("--policy-version", policy_version), ("--temperature", temperature)):
+            if value is not None:
+                raise typer.BadParameter(f"{name} goes with --model")
     from recollect.store.importing import import_file
     from recollect.types import RunId
 
@@ -120,7 +135,11 @@ def import_(
             strict=strict,
             default_reward=default_reward,
             success_threshold=success_threshold,
-            sampled=None if model is None else _sampled_by(model, policy_version, temperature),
+            sampled=None
+            if model is None
+            else _sampled_by(
+                model, policy_version or 0, 1.0 if temperature is None else temperature
+            ),
         )
     if as_json:
         _write_json(path, report)

@@ -48,7 +48,8 @@ def verify(
     """Check every checksum, every derived value, and pages or tables as a whole.
 
     Damaged trajectories are set aside (quarantined) unless --no-quarantine is given or another
-    process is writing. A file that cannot be opened as a store is a finding too. With --json:
+    process is writing; then, with a rollback journal, pages are checked table by table, which does
+    not hold it up. A file that cannot be opened as a store is a finding too. With --json:
     {"findings": [...], "quarantined": [...], "note": "..."}.
     """
     path = store_path(store)

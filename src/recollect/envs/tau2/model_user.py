@@ -6,7 +6,6 @@ It is told what tau2 tells its own: tau2's guidelines, the scenario, and the use
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from recollect.envs.tools import Call
 from recollect.errors import BadEnvironment
 from recollect.wire.address import Address, url_problem
 from recollect.wire.client import RequestFailed, post_json
+from recollect.wire.secret import secret
 
 _MOST_CALLS = 10  # of tools before the user has to say something
 _MOST_BYTES = 2**22
@@ -42,6 +42,7 @@ class Endpoint:
             why = f"user_url {problem}" if problem else "user_model is missing"
             hint = "Like user=endpoint user_url=http://localhost:8000/v1 user_model=NAME"
             raise BadEnvironment("tau2", why, hint)
+        secret(self.key_variable)  # refused now, not at the first question
 
     def ask(self, document: dict[str, Json]) -> dict[str, Any]:
         """Ask for one message. BadEnvironment where there is no answer after all tries."""
@@ -51,7 +52,7 @@ class Endpoint:
                     Address.parse(self.url),
                     _CALL,
                     {"model": self.model, "temperature": self.temperature, **document},
-                    token=os.environ.get(self.key_variable, ""),
+                    token=secret(self.key_variable),
                     seconds=self.seconds,
                     most_bytes=_MOST_BYTES,
                 )

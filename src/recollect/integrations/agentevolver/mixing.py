@@ -29,6 +29,9 @@ class ExperienceMixCollateFn(Generic[T]):
     Replay starts once progress is at least `replay_start_ratio`, some step's fresh rows reached
     the share `start_success` of successes (ExGRPO's 0.35; None = not asked), and `start_tasks`
     tasks can be replayed.
+
+    `offpolicy_trajectories_per_task` and `n_rollout` are the host's and are only checked here: one
+    row of a task at least must be fresh. How many rows are replayed is up to who asks the manager.
     """
 
     def __init__(

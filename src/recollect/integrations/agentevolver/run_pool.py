@@ -60,11 +60,8 @@ class RunPool:
             store.commit(Batch(runs=[Run(run, settings.seed, config)]))
         self.names = TaskNames(settings.environment, settings.environment_version)
         self.shelf = Shelf(Pool(store), settings.rules)
-        self.carry = 0.0
-        self.peak_success = 0.0
         self._step: Step | None = None
-        self._forget_step()
-        self.reload()
+        self._restore()
 
     # -- steps ------------------------------------------------------------------------------
 
@@ -98,11 +95,15 @@ class RunPool:
     def go_back(self, step: int) -> None:
         """Set aside everything after a step."""
         self.store.fence(self.run, step, f"resumed after step {step}")
+        self._step = None
+        self._restore()
+
+    def _restore(self) -> None:
+        """Know what the store knows, and what the newest cursor that is left holds beside it."""
         cursor = self.store.cursor(self.run)
-        data = cursor.data if cursor is not None and cursor.step == step else {}
+        data = cursor.data if cursor is not None else {}
         self.carry = _number(data.get("carry"))
         self.peak_success = _number(data.get("peak_success"))
-        self._step = None
         self._forget_step()
         self.reload()
 

@@ -6,12 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from recollect.canonical import Json, canonical_json
 from recollect.errors import BadFile, RecollectError
 from recollect.integrations.verl.cluster import Cluster
 from recollect.integrations.verl.mapping import AGENT, Assignment
+from recollect.store.publishing import publishing
 
+T = TypeVar("T")
 _AGENT_LOOP = "recollect.integrations.verl.agent_loop.RecollectAgentLoop"
 
 
@@ -79,12 +82,11 @@ class Workplace:
     ) -> None:
         """Write what verl and a later resume read; forget how the run ended before."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._cluster.write_text(canonical_json(asdict(cluster)), encoding="utf-8")
         told: Json = [[each.key, each.value, each.source] for each in settings]
-        (self.folder / "settings.json").write_text(canonical_json(told), encoding="utf-8")
-        agent = f"- name: {AGENT}\n  _target_: {_AGENT_LOOP}\n"
-        (self.folder / "agent.yaml").write_text(agent, encoding="utf-8")
-        self._screen.write_text(canonical_json(asdict(screen)), encoding="utf-8")
+        _write(self.folder / "settings.json", canonical_json(told))
+        _write(self.folder / "agent.yaml", f"- name: {AGENT}\n  _target_: {_AGENT_LOOP}\n")
+        _write(self._screen, canonical_json(asdict(screen)))
+        _write(self._cluster, canonical_json(asdict(cluster)))  # last: a resume looks for it
         self.stop.unlink(missing_ok=True)
         self.lines.unlink(missing_ok=True)
         self._ending.unlink(missing_ok=True)
@@ -93,24 +95,38 @@ class Workplace:
         """The machines that the run was last started on; None for a run without verl."""
         if not self._cluster.is_file():
             return None
-        try:
-            return Cluster(**json.loads(self._cluster.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise BadFile(self._cluster, f"cannot be read ({error})") from error
+        return _read(self._cluster, Cluster, "Start a new run, or restore the file from a copy.")
 
     def screen(self) -> Screen:
         """What whoever started the run wants to see."""
-        return Screen(**json.loads(self._screen.read_text(encoding="utf-8")))
+        return _read(self._screen, Screen, "Go on with: recollect resume RUN, which writes it.")
 
     def end(self, ending: Ending) -> None:
         """Write down how the driver ended."""
-        self._ending.write_text(canonical_json(asdict(ending)), encoding="utf-8")
+        _write(self._ending, canonical_json(asdict(ending)))
 
     def ending(self) -> Ending | None:
         """How the driver ended; None if it never said so."""
         if not self._ending.is_file():
             return None
-        return Ending(**json.loads(self._ending.read_text(encoding="utf-8")))
+        return _read(self._ending, Ending, f"See how it ended in {self.log}.")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole; one that says so already is left alone."""
+    data = text.encode()
+    if path.is_file() and path.read_bytes() == data:
+        return
+    with publishing(path, overwrite=True) as sink:
+        sink.write(data)
+
+
+def _read(path: Path, kind: type[T], hint: str) -> T:
+    """Read a record back; BadFile where the file was torn or edited."""
+    try:
+        return kind(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadFile(path, f"cannot be read ({error})", hint) from error
 
 
 def ending_of(error: RecollectError) -> Ending:

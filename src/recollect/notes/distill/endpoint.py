@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from recollect.notes.distill.asking import draft_from, prompt_for
 from recollect.notes.distill.study import Study
 from recollect.notes.distill.writer import Question, WritingFailed
 from recollect.notes.note import Draft
+from recollect.wire.secret import secret
 
 _MOST_BYTES = 1_000_000  # of an answer
 _SYSTEM = "You write short, exact lessons for an agent that calls tools."
@@ -22,6 +22,7 @@ _SYSTEM = "You write short, exact lessons for an agent that calls tools."
 class EndpointWriter:
     """Asks `url`/chat/completions for notes. The key is read from an environment variable.
 
+    BadSecret, as soon as it is made, where that variable holds what cannot be a key.
     Its temperature is 0, and what it answered is kept by the distillery, so nothing depends on
     being answered the same twice.
     """
@@ -32,6 +33,9 @@ class EndpointWriter:
     seconds: float = 60.0
     max_tokens: int = 256
     inline: bool = False
+
+    def __post_init__(self) -> None:
+        secret(self.key_variable)
 
     @property
     def name(self) -> str:
@@ -57,7 +61,7 @@ class EndpointWriter:
             "temperature": 0,
         }
         headers = {"Content-Type": "application/json"}
-        key = os.environ.get(self.key_variable, "")
+        key = secret(self.key_variable)
         if key:
             headers["Authorization"] = f"Bearer {key}"
         if not self.url.startswith(("http://", "https://")):
@@ -72,9 +76,11 @@ class EndpointWriter:
             error.close()  # it is the answer, and holds the connection
             busy = error.code == 429 or error.code >= 500
             raise WritingFailed(f"the endpoint answered {error.code}", retry=busy) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or error
             raise WritingFailed(f"the endpoint cannot be reached ({why})", retry=True) from error
+        except ValueError:  # its text may quote a header, and with it the key
+            raise WritingFailed("the request to the endpoint cannot be made") from None
         return _text(data)
 
 

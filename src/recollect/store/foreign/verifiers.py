@@ -64,9 +64,23 @@ def _node(node: Fields, sampled: SampledBy | None) -> dict[str, Any]:
         return message
     message["token_ids"] = node.items("token_ids", [])
     if message.get("role") == "assistant":
-        mask, values = node.items("mask", []), iter(node.items("logprobs", []))
-        message["logprobs"] = [next(values, None) if trained else None for trained in mask]
+        message["logprobs"] = _logprobs(node.items("mask", []), node.items("logprobs", []))
     return message
+
+
+def _logprobs(mask: list[Any], values: list[Any]) -> list[Any]:
+    """Give each token its log-prob, None where it was not sampled.
+
+    There is one for every token, or one for every sampled token; which of the two, the count tells.
+    """
+    trained = [bool(flag) for flag in mask]
+    if len(values) == len(trained):
+        return [value if flag else None for value, flag in zip(values, trained, strict=True)]
+    if len(values) == sum(trained):
+        rest = iter(values)
+        return [next(rest) if flag else None for flag in trained]
+    counts = f"{len(values)} for {len(trained)} tokens, of which {sum(trained)} were sampled"
+    raise InvalidRecord("nodes.logprobs", counts)
 
 
 # -- version 0 ------------------------------------------------------------------------------

@@ -113,7 +113,10 @@ class PostgresDatabase:
         """Open a transaction that writes; writers of one store go one after the other."""
         self._require_ours()
         self.connect_again()
-        self._link.execute(f"BEGIN; SELECT pg_advisory_xact_lock({self._key})".encode())
+        # Not whatever isolation a server or role prefers: what is read after waiting for the lock
+        # must be what the writer before us committed, and not what stood there when we came.
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+        self._link.execute(f"{begin}; SELECT pg_advisory_xact_lock({self._key})".encode())
         self._is_open = True
 
     def commit(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recollect.store.address import PostgresAddress
+from recollect.store.address import RETRY_SECONDS, PostgresAddress
 from recollect.store.postgres import checks, person
 from recollect.store.postgres.connection import connect_reader
 from recollect.store.postgres.database import PostgresDatabase
@@ -13,7 +13,6 @@ from recollect.store.tables import statistics, verify
 from recollect.store.tables.migrations import check_schema
 from recollect.store.tables.reader import TableReader
 
-RETRY_SECONDS = 60.0
 _BYTES = (
     "SELECT CAST(sum(pg_total_relation_size(c.oid)) AS BIGINT) FROM pg_class c "
     "WHERE c.relnamespace = to_regnamespace(?) AND c.relkind = 'r'"

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import psycopg
 
 from recollect.errors import StoreError, StoreUnreachable
-from recollect.store.address import PostgresAddress
+from recollect.store.address import RETRY_SECONDS, PostgresAddress
+from recollect.store.codec import require_zstd
 from recollect.store.postgres.connection import connect_writer
 from recollect.store.postgres.failure import explain, is_gone, translate
 from recollect.store.postgres.leases import Leases
@@ -27,7 +28,6 @@ from recollect.store.tables.writer import TableStore
 from recollect.types import RunId
 
 T = TypeVar("T")
-RETRY_SECONDS = 60.0
 _DAY = 86_400.0
 
 
@@ -54,6 +54,8 @@ class PostgresStore(TableStore, PostgresReader):
         clock: Callable[[], float] = time.time,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
+        if compress:
+            require_zstd()  # before anything is made, and not with the first rows
         connection = connect_writer(address, retry_seconds)
         TableStore.__init__(self, connection, compress, clock)
         self._leases = Leases(connection)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from recollect.errors import NotAStore, StoreFailed, StoreMissing, StoreReadOnly, StoreTooNew
+from recollect.store.codec import require_zstd
 from recollect.store.lock import WriterLock, cannot_write
 from recollect.store.sqlite.connection import check_file, connect_writer
 from recollect.store.sqlite.database import SqliteDatabase
@@ -37,6 +38,8 @@ class SqliteStore(TableStore, SqliteReader):
         journal: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if compress:
+            require_zstd()  # before anything is made, and not with the first rows
         place = Path(path)
         _prepare(place)
         self._lock = WriterLock(place)
@@ -61,6 +64,8 @@ class SqliteStore(TableStore, SqliteReader):
         self._require_lock()
         with self._connection.translated():
             self._connection.execute("VACUUM")
+            # In WAL mode the smaller file is only in the log until then; elsewhere it does nothing.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _write(self, work: Callable[[int], T], repeatable: bool = True) -> T:
         self._require_lock()

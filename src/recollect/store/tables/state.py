@@ -16,10 +16,9 @@ _BLOCK = 4096  # rows per statement: bounded memory, and few statements
 _STATUS_AFTER = {
     Action.EVICT: Status.EVICTED,
     Action.BAN: Status.BANNED,
-    Action.UNBAN: Status.LIVE,
     Action.QUARANTINE: Status.QUARANTINED,
-    Action.RELEASE: Status.LIVE,
 }
+_ENDS = {Action.UNBAN: Status.BANNED, Action.RELEASE: Status.QUARANTINED}
 
 
 class State(NamedTuple):
@@ -67,13 +66,19 @@ _UPDATE = (
 
 
 def after_marks(actions: Iterable[Action]) -> tuple[Status, bool]:
-    """Replay marks, oldest first: the last word on status and on pinning counts."""
-    status, pinned = Status.LIVE, False
+    """Replay marks, oldest first: the last word on status and on pinning counts.
+
+    What ends a ban or a quarantine brings back the status before it: an evicted row stays evicted.
+    """
+    said, pinned = [Status.LIVE], False
     for action in actions:
-        status = _STATUS_AFTER.get(action, status)
-        if action in (Action.PIN, Action.UNPIN):
+        if _ENDS.get(action) is said[-1]:
+            said.pop()
+        elif action in _STATUS_AFTER and _STATUS_AFTER[action] is not said[-1]:
+            said.append(_STATUS_AFTER[action])
+        elif action in (Action.PIN, Action.UNPIN):
             pinned = action is Action.PIN
-    return status, pinned
+    return said[-1], pinned
 
 
 def derive(connection: Database, trajectories: Iterable[str]) -> dict[str, State]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from recollect.errors import RecollectError, StoreUnreachable
+from recollect.errors import (
+    CorruptFrame,
+    InvalidRecord,
+    MissingExtra,
+    RecollectError,
+    StoreDamaged,
+    StoreUnreachable,
+    UnknownId,
+)
 from recollect.store import codec
 from recollect.store.records import Finding
 from recollect.store.tables import arrivals, removal, state
@@ -17,6 +25,13 @@ from recollect.types import TrajectoryId
 _BLOCK = 256  # rows per read: short transactions, bounded memory
 _FIRST = -(2**63)
 _UNREADABLE = (RecollectError, ValueError, TypeError, ArithmeticError, OSError)
+# What keeps us from looking, and says nothing about what is stored.
+_NO_FINDING = (MissingExtra, StoreUnreachable)
+# What is wrong with the row that is looked at, and with no lock, disk or server.
+_ITS_OWN = (
+    *(CorruptFrame, InvalidRecord, StoreDamaged, UnknownId),
+    *(ValueError, TypeError, ArithmeticError),
+)
 
 # Looks at one row and says what is wrong with it, if anything is.
 Examine: TypeAlias = Callable[[tuple[Any, ...]], Finding | None]
@@ -27,19 +42,19 @@ Check: TypeAlias = Callable[[Any], Iterator[Finding]]
 def verify(connection: Database, own: Sequence[Check]) -> Iterator[Finding]:
     """Yield everything that is wrong; damage that stops one check does not stop the others.
 
-    `own` are the checks of what holds the tables, done first. Each check sees one moment of the
-    store, the long ones a moment per block, so a writer may go on meanwhile without being taken
-    for damage.
+    `own` are the checks of what holds the tables, done first. No check sees more of the store in
+    one moment than it has to, and rows are walked a block at a time: a writer may go on meanwhile
+    without being taken for damage, and is not held up for long. MissingExtra where a frame cannot
+    be read for want of a package.
     """
-    for check in (*own, _counters, _fences, _payloads):
+    for check in (*own, _counters, _fences):
         try:
-            with connection.moment():
-                found = list(check(connection))
-            yield from found
-        except StoreUnreachable:
+            yield from list(check(connection))
+        except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
             yield Finding(check.__name__.strip("_"), f"cannot be read ({error})")
+    yield from _walk(connection, "payloads", *_payloads())
     for table in CHECKED:
         yield from _walk(connection, table.name, *_checksums(table))
     yield from _walk(connection, "trajectories", *_frames(connection))
@@ -50,16 +65,21 @@ def _unreadable(connection: Database) -> tuple[type[Exception], ...]:
 
 
 def _counters(connection: Database) -> Iterator[Finding]:
-    meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
-    (newest,) = connection.execute("SELECT coalesce(max(changed), 0) FROM trajectories").fetchone()
+    with connection.moment():
+        meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
+        newest = connection.execute("SELECT coalesce(max(changed), 0) FROM trajectories").fetchone()
+        used = connection.given()
+        columns = (*((table.name, "number") for table in CHECKED), ("trajectories", "seq"))
+        largest = {
+            name: connection.execute(f"SELECT max({column}) FROM {name}").fetchone()[0]
+            for name, column in columns
+        }
     if sorted(meta) != ["change", "reclaimed"]:
         yield Finding("meta", "its keys are not the expected ones")
-    elif not max(newest, meta["reclaimed"]) <= meta["change"]:
+    elif not max(newest[0], meta["reclaimed"]) <= meta["change"]:
         yield Finding("meta", "the change number is behind the rows")
-    used = connection.given()
-    for name, column in (*((table.name, "number") for table in CHECKED), ("trajectories", "seq")):
-        (newest,) = connection.execute(f"SELECT max({column}) FROM {name}").fetchone()
-        if newest is not None and not newest <= used.get(name, 0):
+    for name, number in largest.items():
+        if number is not None and not number <= used.get(name, 0):
             yield Finding(name, "its rows are ahead of the numbers given out")
 
 
@@ -85,8 +105,12 @@ def _fences(connection: Database) -> Iterator[Finding]:
         ).fetchone()[0]
         if wrong:
             yield Finding(name, f"{wrong} rows are fenced without a fence")
-    for number, held in connection.execute("SELECT number, contents FROM fences").fetchall():
-        if removal.contents(connection, number) != held:
+    for (number,) in connection.execute("SELECT number FROM fences").fetchall():
+        with connection.moment():
+            sql = "SELECT contents FROM fences WHERE number = ?"
+            held = connection.execute(sql, [number]).fetchone()
+            found = removal.contents(connection, number)
+        if held is not None and held[0] != found:
             yield Finding(f"fences row {number}", "it does not hold what it held when it was made")
 
 
@@ -101,20 +125,22 @@ def _frames(connection: Database) -> tuple[str, Examine]:
         seq, fence, at, *now = row[:facts_from]
         stored = row[facts_from:]
         id_ = TrajectoryId(stored[0]) if isinstance(stored[0], str) else None
+        is_its_own = True
         try:
-            problem = _compare(connection, seq, stored, numbers, at)
-            if not problem and not fence and _derived(connection, str(id_)) != tuple(now):
-                problem = "its uses, score or status differ from the ledger"
-        except StoreUnreachable:
+            with connection.translated():
+                problem = _compare(connection, seq, stored, numbers, at)
+                if not problem and not fence and _derived(connection, str(id_)) != tuple(now):
+                    problem = "its uses, score or status differ from the ledger"
+        except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
-            problem = getattr(error, "problem", str(error))
+            problem = getattr(error, "problem", str(error.__cause__ or error))
+            is_its_own = isinstance(error, _ITS_OWN)
+        if not problem:
+            return None
         # A fenced row shares its id with the one that took its place, which is not to blame.
-        return (
-            Finding(f"trajectory {id_ or seq}", problem, None if fence else id_)
-            if problem
-            else None
-        )
+        blamed = id_ if is_its_own and not fence else None
+        return Finding(f"trajectory {id_ or seq}", problem, blamed)
 
     return query, examine
 
@@ -140,13 +166,19 @@ def _compare(
     return ""
 
 
-def _payloads(connection: Database) -> Iterator[Finding]:
-    (orphans,) = connection.execute(
-        "SELECT count(*) FROM payloads p WHERE NOT EXISTS "
-        "(SELECT 1 FROM trajectories t WHERE t.seq = p.seq)"
-    ).fetchone()
-    if orphans:
-        yield Finding("payloads", f"{orphans} frames belong to no trajectory")
+def _payloads() -> tuple[str, Examine]:
+    """How to walk frames: each belongs to a trajectory."""
+    query = (
+        "SELECT p.seq, t.seq FROM payloads p LEFT JOIN trajectories t ON t.seq = p.seq WHERE p.seq"
+    )
+
+    def examine(row: tuple[Any, ...]) -> Finding | None:
+        seq, owner = row
+        if owner is not None:
+            return None
+        return Finding(f"payloads row {seq}", "it belongs to no trajectory")
+
+    return query, examine
 
 
 def _walk(connection: Database, name: str, query: str, examine: Examine) -> Iterator[Finding]:
@@ -157,7 +189,7 @@ def _walk(connection: Database, name: str, query: str, examine: Examine) -> Iter
             with connection.moment():
                 rows = connection.execute(f"{query} > ? ORDER BY 1 LIMIT {_BLOCK}", [last])
                 block = [(row[0], examine(row)) for row in rows.fetchall()]
-        except StoreUnreachable:
+        except _NO_FINDING:
             raise
         except _unreadable(connection) as error:
             yield Finding(name, f"cannot be read ({error})")

@@ -182,6 +182,6 @@ def _evaluation_line(event: EvaluationFinished, now: float) -> dict[str, Json]:
 
 def _score(score: Score) -> dict[str, Json]:
     plain: dict[str, Json] = asdict(score)
-    for name in ("floor", "reward", "reward_std"):
+    for name in ("floor", "reward", "reward_std", "tools"):
         plain[name] = finite(getattr(score, name))
     return plain
