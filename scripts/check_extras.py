@@ -1,7 +1,8 @@
 """Install each extra into a fresh environment and use it: scripts/check_extras.py [EXTRA ...].
 
 Takes minutes and gigabytes where an extra brings torch. Every extra gets an environment of its own,
-so that what it forgets to declare is missed.
+so that what it forgets to declare is missed. Torch is the one that constraints.txt names, because
+the newest may be a build for GPUs, of gigabytes; everything else is the newest that pip takes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _TRAIN = ["recollect", "train", "demo", "run.steps=1", "rollout.tasks_per_step=1", "eval.every=0"]
 _IMPORT = "import {0}"
+# What runs in verl's driver, and the platform plug-in that lets it run on a CPU.
+_VERL = "import recollect.integrations.verl.runner, recollect.integrations.verl.cpu.plugin"
 _EMBED = "from recollect.notes.embedding import load_embedder; load_embedder('minilm')('a word')"
 # What to run with each extra: it must need the extra, and nothing beyond it.
 CHECKS: dict[str, list[list[str]]] = {
@@ -33,6 +36,10 @@ CHECKS: dict[str, list[list[str]]] = {
     "swanlab": [["python", "-c", _IMPORT.format("swanlab")]],
     "tensorboard": [["python", "-c", _IMPORT.format("tensorboard")]],
     "trackio": [["python", "-c", _IMPORT.format("trackio")]],
+    "verl": [
+        ["python", "-c", _VERL],
+        ["recollect", "train", "demo", "--engine", "verl", "--dry-run"],
+    ],
     "wandb": [["python", "-c", _IMPORT.format("wandb")]],
 }
 
@@ -42,7 +49,8 @@ def check(extra: str, folder: Path) -> bool:
     venv.create(folder / "venv", with_pip=True)
     programs = folder / "venv" / "bin"
     what = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    install = ["python", "-m", "pip", "install", "--quiet", what]
+    (folder / "torch.txt").write_text(pinned_torch(), encoding="utf-8")
+    install = ["python", "-m", "pip", "install", "--quiet", "-c", str(folder / "torch.txt"), what]
     # Pip goes by whatever index and certificates this machine has; what is checked sees nothing.
     pip = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     bare = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "OMP_NUM_THREADS": "1"}
@@ -61,6 +69,12 @@ def check(extra: str, folder: Path) -> bool:
             return False
     _say(f"{extra or 'core'}: fine")
     return True
+
+
+def pinned_torch() -> str:
+    """Give the line of constraints.txt for torch; the others would shut out verl and vLLM."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return "".join(f"{line}\n" for line in lines if line.startswith("torch=="))
 
 
 def _say(text: str) -> None:

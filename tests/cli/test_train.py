@@ -89,6 +89,8 @@ def test_a_dry_run_estimates_the_memory(here: Path, preset: str) -> None:
     assert "3,086 M weights" in shown[1]
     assert shown[-1].strip().startswith("at most")
     assert shown[-1].endswith(" GiB")
+    page = Path(__file__).parents[2] / "docs" / "models.md"
+    assert "\n".join(shown) in page.read_text(encoding="utf-8"), "not as docs/models.md has it"
 
 
 def test_json_is_for_dry_runs(here: Path) -> None:
