@@ -71,7 +71,8 @@ def drifted(
 ) -> dict[int, NDArray[np.float64]]:
     """Find stored rows whose policy ratios have drifted: 99 % quantile above the bound.
 
-    Gives the log ratios of their tokens by slot. A row without recorded log-probs has none to drift from.
+    Gives the log ratios of their tokens by slot. A row without recorded log-probs has none to
+    drift from.
     """
     if bound is None or not picks:
         return {}
