@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from recollect.ledger import Run
+from recollect.ledger import Event, Run
 from recollect.replay.book import Result, Retirement, TaskBook
 from recollect.replay.eligibility import Now, Rules
 from recollect.replay.index import DrawIndex, Scheme
@@ -117,6 +117,14 @@ class Rows:
     def runs(self) -> dict[int, Run]:
         """The one run."""
         return {1: Run(RUN)}
+
+    def newest_version(self, run: RunId) -> int:
+        """The version of the last row."""
+        return (self._size - 1) // 64
+
+    def events(self, run: RunId, step: int | None = None) -> list[Event]:
+        """Nothing was inherited."""
+        return []
 
     def provenances(self) -> dict[int, Provenance]:
         """The one kind of rows."""

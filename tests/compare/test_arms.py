@@ -12,6 +12,8 @@ from recollect.compare.arms import (
     divide,
     parse_arm,
 )
+from recollect.config import load_config
+from recollect.config.without_replay import without_replay
 from recollect.errors import BadComparison, BadConfig
 
 
@@ -50,6 +52,19 @@ def test_the_twin_is_the_configuration_without_replay() -> None:
     one, other = (arm_config("demo", settings, arm, 0) for arm in (REPLAY, TWIN))
     (change,) = differences(one, other)
     assert (change.key, change.before, change.after) == ("replay.modes", "[buffer]", "[]")
+
+
+def test_what_only_replay_reads_is_off_in_the_twin() -> None:
+    adapting = ["adapt.controller=true", "adapt.uses=kl", "adapt.early_rows=10"]
+    ways = [
+        ["replay.modes=[buffer]", "pool.start_from=other", "pool.max_rows=20", *adapting],
+        ["replay.modes=[mix]", "replay.participation=baseline"],
+    ]
+    for settings in ways:
+        twin = arm_config("demo", settings, TWIN, 0)
+        assert not twin.replay.on
+        plain = without_replay(load_config("demo", [*settings, "run.seed=0"]).config)
+        assert twin == plain, "one way to switch it off by settings, one by code"
 
 
 def test_no_task_of_the_twin_retires() -> None:

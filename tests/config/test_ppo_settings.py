@@ -30,6 +30,31 @@ CONFLICTS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ("replay.modes=[buffer]", "replay.start_rows=200", "pool.max_rows=100"),
         ("would never start", "pool.max_rows = 100"),
     ),
+    (
+        ("replay.modes=[mix]", "replay.start_progress=0.76", "run.steps=4"),
+        ("would never start", "replay.start_progress = 0.76", "0.75"),
+    ),
+    (("adapt.controller=true",), ("adapt.controller = true", "replay.modes=[buffer]")),
+    (("adapt.uses=kl",), ("adapt.uses = kl", "adapt.uses=fixed")),
+    (
+        ("replay.modes=[mix]", "replay.participation=baseline", "adapt.controller=true"),
+        ("adapt.controller = true", "replay.participation = baseline"),
+    ),
+    (
+        ("replay.modes=[mix]", "replay.participation=off", "adapt.uses=kl"),
+        ("adapt.uses = kl", "replay.participation = off"),
+    ),
+    (("adapt.early_rows=10", "pool.max_rows=20"), ("adapt.early_rows = 10", "does nothing")),
+    (("pool.start_from=other", "replay.retire=true"), ("pool.start_from=none", "replays none")),
+    (("replay.participation=off",), ("replay.participation=train", "replay.modes=[mix]")),
+    (
+        ("replay.modes=[mix]", "replay.participation=baseline", "algo.advantage=reward"),
+        ("replay.participation", "no group mean", "algo.advantage = reward"),
+    ),
+    (
+        ("replay.retire=true", "replay.retire_rows=9", "rollout.rows_per_task=8"),
+        ("ever retire", "replay.retire_rows to 8 or less"),
+    ),
 ]
 
 
@@ -49,7 +74,9 @@ def test_conflicts_say_why_and_what_to_change(
         ("replay.start_rows=9999",),  # nothing is replayed, nothing waits
         (*BUFFER, "replay.start_rows=9999", "pool.start_from=other"),  # nobody knows what it holds
         (*BUFFER, "replay.start_rows=64", "pool.max_rows=10"),  # a step's rows are there at least
-        ("adapt.controller=true", "replay.modes=[]"),  # the twin of a run that adapts
+        (*BUFFER, "replay.start_progress=0.75", "run.steps=4"),  # the last step replays
+        (*BUFFER, "replay.start_progress=0.75", "run.steps=1"),  # to try something out
+        ("replay.retire=true", "adapt.early_rows=10", "pool.max_rows=20"),  # rows leave the pool
         ("algo.advantage=gae", "rollout.rows_per_task=1"),  # a critic needs no group
         ("replay.modes=[buffer]", "pool.max_age=1", "train.epochs=4"),  # GRPO may skip updates
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.ledger import Run
+from recollect.ledger import Event, Run
 from recollect.replay.eligibility import Now, Rules
 from recollect.replay.pool import Pool
 from recollect.replay.task_columns import TaskColumns
@@ -123,6 +123,15 @@ class Feed:
         """Two runs."""
         return {1: Run(RUN), 2: Run(OTHER)}
 
+    def newest_version(self, run: RunId) -> int | None:
+        """The newest version of a run's rows, those that are gone too."""
+        mine = self.pack["version"][self.pack["run"] == (1 if run == RUN else 2)]
+        return int(mine.max()) if mine.size and mine.max() >= 0 else None
+
+    def events(self, run: RunId, step: int | None = None) -> list[Event]:
+        """Nothing was inherited."""
+        return []
+
     def provenances(self) -> dict[int, Provenance]:
         """Rows of two kinds."""
         return PROVENANCES
@@ -132,12 +141,16 @@ class Feed:
 
 
 def plain_ages(pool: Pool, now: Now) -> NDArray[np.float64]:
-    """Ages; rows of another run count as if it had ended just before this one began."""
+    """Ages; rows of another run count as if it had ended just before this one began.
+
+    Its newest row decides, also one that has left the pool.
+    """
     versions, runs = pool.facts["version"].astype(np.float64), pool.facts["run"]
     ages = now.version - versions
     for number, run in pool.runs.items():
-        if run != now.run and (runs == number).any():
-            ages[runs == number] += 1 + versions[runs == number].max()
+        newest = pool._store.newest_version(run)
+        if run != now.run and newest is not None:
+            ages[runs == number] += 1 + newest
     ages[versions < 0] = -1
     return ages
 

@@ -8,11 +8,12 @@ import pytest
 
 from recollect.replay.adaptation import Adaptation, Capacity, Limits, UseRule
 from recollect.replay.controller import Controller, Measured, Targets
+from recollect.replay.eligibility import Rules
 from recollect.replay.policy import Amounts, Budget
 from recollect.replay.replayer import Replayer
 from recollect.store.sqlite import SqliteStore
 
-from .pools import TASKS, Plant, fresh, make_replayer, planted
+from .pools import PRINTS, TASKS, Plant, fresh, make_replayer, planted
 
 CONFIGURED = Limits(max_age=100, max_uses=4, max_rows=1000)
 RULE = UseRule(low=0.008, high=0.012, calm=6, moving=2)
@@ -125,3 +126,28 @@ def test_use_limit_and_capacity_reach_draw_and_eviction() -> None:
         replayer.begin(6, 10, 0)
         _, marks = replayer.finish([], fresh(TASKS[0], 6, True))
         assert marks == []
+
+
+@pytest.mark.parametrize(
+    ("amounts", "version", "fresh_success", "vain"),
+    [
+        (Amounts(buffer_updates=1, buffer_rows=2), 0, True, False),
+        (Amounts(buffer_updates=1, buffer_rows=2), 9, True, True),  # all are too old
+        (Amounts(mix_ratio=0.5), 9, True, True),
+        (Amounts(mix_ratio=0.1), 9, True, False),  # a tenth of two tasks: not due yet
+        (Amounts(repair_rows=1), 9, False, True),
+        (Amounts(repair_rows=1), 9, True, False),  # nothing to repair
+    ],
+)
+def test_a_search_in_vain_is_one_for_rows_that_were_wanted(
+    amounts: Amounts, version: int, fresh_success: bool, vain: bool
+) -> None:
+    with planted(*[Plant(task, advantage=1.0) for task in TASKS]) as store:
+        replayer = make_replayer(store, amounts, rules=Rules(PRINTS, max_age=3))
+        replayer.begin(1, 10, version)
+        replayer.mix(2)
+        replayer.repair(fresh(TASKS[0], 1, fresh_success))
+        replayer.buffer()
+        assert replayer.in_vain == vain
+        replayer.begin(2, 10, version)
+        assert not replayer.in_vain

@@ -66,8 +66,22 @@ def test_it_falls_back_to_fresh_rows_and_tries_again() -> None:
 def test_a_level_at_which_nothing_can_be_drawn_rises_again() -> None:
     controller = Controller(TARGETS)
     controller.saw(BAD)
-    assert "no stored row could be drawn" in str(controller.saw(None))
+    assert "no stored row could be drawn" in str(controller.saw(None, in_vain=True))
     assert controller.level > 0.7
+
+
+def test_steps_that_wanted_no_row_or_trained_none_move_nothing() -> None:
+    controller = Controller(TARGETS)
+    controller.saw(BAD)
+    assert [controller.saw(None) for _ in range(9)] == [None] * 9
+    assert controller.level == pytest.approx(0.7)
+
+
+def test_rows_that_all_drifted_lower_it_however_alike_their_ratios_are() -> None:
+    controller = Controller(TARGETS)
+    said = controller.saw(Measured(0.99, 0.01, all_drifted=True))
+    assert controller.level == pytest.approx(0.7)
+    assert "correction.drop_above" in str(said)
 
 
 def test_memory() -> None:

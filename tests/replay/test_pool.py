@@ -16,8 +16,9 @@ import pytest
 from factories import FakeRun, make_trajectory, person_mark
 from memory import folder_in_memory
 from recollect.errors import UnknownId
-from recollect.ledger import Score
+from recollect.ledger import Mark, Score
 from recollect.proof.logical import all_rows, pool_dump
+from recollect.replay import lineage
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
 from recollect.store.base import StoreReader
@@ -303,6 +304,32 @@ def test_rows_of_another_run_are_older_than_all_of_this_one(store: SqliteStore) 
     assert pool.ages(5, FAKE.id).tolist() == [9, 9, 5, 5, 5, 6, 6, 2, 2, 2, -1]
     assert pool.ages(5, other.id).tolist() == [5, 5, 9, 9, 9, 2, 2, 6, 6, 6, -1]
     assert pool.ages(0, RunId("new")).tolist() == [4, 4, 4, 4, 4, 1, 1, 1, 1, 1, -1]
+
+
+def test_rows_do_not_grow_younger_when_the_newest_of_their_run_go(store: SqliteStore) -> None:
+    other = FakeRun(seed=92, id=RunId("other"), rows=2, tokens=12)
+    store.commit(FAKE.setup())
+    write_steps(store, other, 4)
+    pool = Pool(store)
+    last = pool.facts["step"] == 3
+    before = pool.ages(0, FAKE.id)[~last].tolist()
+    gone = pool.ids(np.flatnonzero(last))
+    store.commit(Batch(marks=[Mark(id_, Action.EVICT, "old", FAKE.id, 0) for id_ in gone]))
+    pool.refresh()
+    assert pool.ages(0, FAKE.id).tolist() == before
+    assert Pool(store).ages(0, FAKE.id).tolist() == before
+
+
+def test_what_was_noted_of_an_inherited_run_counts(store: SqliteStore) -> None:
+    other = FakeRun(seed=92, id=RunId("other"), rows=2, tokens=12)
+    store.commit(FAKE.setup())
+    write_steps(store, other, 1)
+    store.commit(Batch(events=[lineage.note(FAKE.id, {other.id: 7})]))
+    pool = Pool(store)
+    sampled = pool.facts["version"] >= 0
+    assert set(pool.ages(2, FAKE.id)[sampled].tolist()) == {9}
+    store.fence(FAKE.id, 0, "resumed")
+    assert set(Pool(store).ages(2, FAKE.id)[sampled].tolist()) == {9}
 
 
 def test_ages_stay_in_range(store: SqliteStore) -> None:

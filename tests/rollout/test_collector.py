@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from recollect.models.attention import ATTENTION
 from recollect.rollout.collector import Collected, check_failures
 from recollect.rollout.episode import Limits
 from recollect.rollout.round import Failure
+from recollect.rollout.sampler import _Batch
 from recollect.trajectory import Trajectory
 from recollect.types import Origin, Sampling, SegmentKind, StopReason
 
@@ -195,18 +197,30 @@ def test_silence_ends_an_episode() -> None:
     assert [t.stop for t in collected.trajectories] == [StopReason.DONE]
 
 
-def test_time_is_measured_for_each_attempt_by_itself() -> None:
-    # Every look at the timer takes a second. Two rows at a time: later rows begin later, and
-    # must not pay for those before them.
-    timer = itertools.count()
+def test_time_is_measured_for_each_attempt_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Every forward pass takes a second. Two rows at a time: those that wait for a place, though
+    # their episodes are open already, must not pay for those before them.
+    passes, forward = itertools.count(1), _Batch._forward
+    seconds = [0]
+
+    def slow(self: _Batch, *args: Any) -> Any:
+        seconds[0] = next(passes)
+        return forward(self, *args)
+
+    monkeypatch.setattr(_Batch, "_forward", slow)
     many, wide = requests(range(12)), replace(LIMITS, turn_tokens=60)
-    options = {"batch_rows": 2, "limits": wide}
-    whole = collect(Echo(), many, **options)
-    patient = collect(
-        Echo(), many, timer=lambda: float(next(timer)), episode_seconds=60.0, **options
-    )
-    assert next(timer) > 30
+    options = {"batch_rows": 2, "limits": wide, "timer": lambda: float(seconds[0])}
+    whole = collect(Echo(), many, episode_seconds=1e9, **options)
+    assert seconds[0] > 2 * 40, "the round is to be longer than an attempt may be"
+    patient = collect(Echo(), many, episode_seconds=40.0, **options)
     assert [t.stop for t in patient.trajectories] == [t.stop for t in whole.trajectories]
+
+
+def test_the_date_of_an_attempt_is_when_it_got_its_place() -> None:
+    dates = itertools.count()
+    rows = collect(Echo(), requests(range(3)), batch_rows=1, clock=lambda: float(next(dates)))
+    times = [(t.started, t.finished) for t in rows.trajectories]
+    assert times == [(0, 1), (2, 3), (4, 5)]
 
 
 def test_an_attempt_that_takes_too_long_is_cut() -> None:
@@ -284,6 +298,19 @@ def test_progress_counts_up_to_the_end() -> None:
     collector.close()
     assert [done + failed for done, failed in told] == [1, 2, 3, 4, 5]
     assert told[-1] == (4, 1)
+
+
+def test_episodes_that_wait_for_a_place_are_closed_when_sampling_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(self: _Batch, *args: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(_Batch, "_forward", broken)
+    environment = Echo()
+    with pytest.raises(MemoryError):
+        collect(environment, requests(range(5)), batch_rows=2)
+    assert [episode.closed for episode in environment.episodes] == [1] * 5
 
 
 def test_every_episode_is_closed_once_it_is_scored() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from factories import TASKS, FakeRun, make_run, make_task, make_trajectory, person_mark
 from recollect.errors import UnknownId
-from recollect.ledger import Cursor, Event, Note, NoteLink, Score, TaskState
+from recollect.ledger import Cursor, Event, Mark, Note, NoteLink, Score, TaskState
 from recollect.note_ledger import NoteMark
 from recollect.proof.life import Operation, Truth
 from recollect.proof.logical import all_rows
@@ -20,6 +20,7 @@ from recollect.types import (
     LinkKind,
     NoteAction,
     NoteId,
+    Origin,
     RunId,
     Status,
     TaskKey,
@@ -278,6 +279,20 @@ class LedgerPromises:
             store.commit(Batch(cursors=[cursor]))
         assert store.cursor(FAKE.id) == cursors[9]
         assert store.cursor(NOBODY) is None
+
+    def test_the_newest_version_is_that_of_the_latest_row_a_policy_sampled(
+        self, store: Store
+    ) -> None:
+        write_steps(store, FAKE, 4)
+        assert store.newest_version(FAKE.id) == 3
+        demo = make_trajectory(9, run=FAKE.id, step=99, origin=Origin.DEMO)
+        gone = [row.id for row in all_rows(store) if row.step == 3]
+        marks = [Mark(id_, Action.EVICT, "old", FAKE.id, 3) for id_ in gone]
+        store.commit(Batch(trajectories=[demo], marks=marks))
+        assert store.newest_version(FAKE.id) == 3, "rows that left the pool count"
+        store.fence(FAKE.id, 2, "resumed")
+        assert store.newest_version(FAKE.id) == 2
+        assert store.newest_version(NOBODY) is None
 
     def test_totals(self, store: Store, reader: StoreReader) -> None:
         write_steps(store, FAKE, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -210,3 +211,18 @@ def test_what_the_rules_did_is_told_and_kept(model: Path, tmp_path: Path) -> Non
     assert any("effective sample size" in str(event.data["what"]) for event in told)
     assert any("use limit 4 -> 2" in str(event.data["what"]) for event in told)
     assert {event.step for event in told} <= set(range(2, STEPS + 1))
+
+
+def test_rows_that_are_all_too_old_lower_the_level(model: Path, tmp_path: Path) -> None:
+    """Every drawn row drifts beyond the bound; in steps in which none is due the level stays."""
+    flags = ("replay.modes=[mix]", "correction.drop_above=1.001", "train.learning_rate=0.2")
+    run = tmp_path / "run"
+    watched_run(run, model, *flags, "environment.tasks=4", "adapt.controller=true")
+    lines = [line.metrics for line in read_metrics(run).steps]
+    levels = [values["replay/level"] for values in lines]
+    drawn = [values["replay/draws"] > 0 for values in lines]
+    assert all(values["replay/uses"] == 0 for values in lines)
+    fell = [after < before for before, after in itertools.pairwise(levels)]
+    assert fell == drawn[:-1]
+    assert {True, False} <= set(drawn[1:-1]), "steps with a draw, and steps without"
+    assert levels == sorted(levels, reverse=True)

@@ -249,7 +249,7 @@ def test_off_is_a_run_without_any_replayer(
 
 def test_a_replayer_that_never_begins_changes_nothing(model: Path, tmp_path: Path) -> None:
     run_to_end(tmp_path / "a" / "run", make_config(model, *SHORT))
-    waiting = (*EVERYTHING, "replay.start_progress=1")
+    waiting = (*EVERYTHING, "replay.start_success=1")  # which the policy never reaches
     run_to_end(tmp_path / "b" / "run", make_config(model, *SHORT, *waiting))
     one, two = trace(tmp_path / "a" / "run"), trace(tmp_path / "b" / "run")
     assert one["store"]["rows"] == two["store"]["rows"]

@@ -9,14 +9,23 @@ import numpy as np
 import pytest
 
 from recollect.replay.book import Result, Retirement
+from recollect.replay.controller import Measured
 from recollect.replay.eviction import Keeping
 from recollect.replay.policy import Amounts, Budget
 from recollect.replay.settings import replay_policy, retirement, triggers
 from recollect.replay.starting import Triggers
 from recollect.replay.weights import Weighing
 from recollect.train.batch import Batch, ScoredRow
+from recollect.train.drawn import Drawn
 from recollect.train.replayed import Ratios, Replayed, RowUse
-from recollect.train.replaying import drifted, make_replayer, results_of, scores_of, uses_of
+from recollect.train.replaying import (
+    drifted,
+    make_replayer,
+    measured_of,
+    results_of,
+    scores_of,
+    uses_of,
+)
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
 from recollect.types import RunId
@@ -172,3 +181,19 @@ def test_the_policy_is_asked_for_the_likeliest(model: Path, tmp_path: Path, rows
     found = made._chooser.likelihood(list(rows[:3]))
     recorded = [float(np.mean(row.logprobs)) for row in rows[:3]]
     assert found == pytest.approx(recorded, abs=1e-4), "the policy has not moved since"
+
+
+def test_what_adaptation_looks_at(rows) -> None:
+    picks = tuple(stored(row, slot) for slot, row in enumerate(rows[:2]))
+    log_ratios = {0: np.array([0.0, 1.0]), 1: np.array([2.0])}
+    trained = replayed(a_use(rows))
+    assert measured_of(trained, Drawn(picks), log_ratios) == Measured(0.9, 0.0)
+    assert measured_of(None, Drawn(), {}) is None
+    assert measured_of(None, Drawn(picks), {}) is None, "drawn, but the update was refused"
+    assert measured_of(None, Drawn(picks), {1: log_ratios[1]}) is None, "one could have trained"
+    found = measured_of(None, Drawn(picks[:1], (picks[1:],)), log_ratios)
+    ratios = np.exp([0.0, 1.0, 2.0])
+    assert found is not None
+    assert found.all_drifted
+    assert found.ess == pytest.approx(ratios.sum() ** 2 / (3 * np.square(ratios).sum()))
+    assert found.kl == pytest.approx(np.mean(ratios - 1 - np.log(ratios)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from recollect.errors import NothingToStartFrom, SameRun, StoreMissing
@@ -11,6 +12,8 @@ from recollect.ledger import Run, Score
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch, Query
+from recollect.train.folder import RunFolder
+from recollect.train.session import open_session
 from recollect.types import RunId
 
 from .small import make_config, make_model, open_run, run_to_end
@@ -59,6 +62,24 @@ def test_a_pool_may_come_from_a_run_that_was_seeded_itself(
         by_id = {row.id: row for row in b.rows(Query(), limit=1000).rows}
         for place, id_ in enumerate(found.ids(range(len(found)))):
             assert found.advantage[place] == pytest.approx(by_id[id_].advantage)
+        # Two steps in each run; b has two updates on stored rows for each on fresh ones. What it
+        # had inherited was sampled before it began.
+        runs = np.array([found.runs[number] for number in found.facts["run"].tolist()])
+        ages = found.ages(0, session.run)
+        assert set(ages[runs == "b"].tolist()) == {3, 6}
+        assert set(ages[runs == "first"].tolist()) == {7, 8}
+
+
+def test_ages_are_those_of_the_beginning_however_often_a_run_begins(
+    model: Path, first: Path, tmp_path: Path
+) -> None:
+    """It is killed before its first checkpoint, and begins with the same pool again."""
+    config = make_config(model, *SHORT, *BUFFER, f"pool.start_from={first}")
+    with open_run(tmp_path / "run", config) as session:
+        before = Pool(session.store).ages(0, session.run).tolist()
+    with open_session(RunFolder(tmp_path / "run"), {}) as session:
+        assert Pool(session.store).ages(0, session.run).tolist() == before
+        assert len(session.store.events(session.run, 0)) == 1
 
 
 def test_the_newest_score_is_that_of_the_later_run(first: Path, tmp_path: Path) -> None:

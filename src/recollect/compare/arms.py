@@ -44,7 +44,19 @@ class Arm:
 
 
 REPLAY = Arm("replay")
-TWIN = Arm("twin", ("replay.modes=[]", "replay.retire=false"))
+# What only replay reads would be refused without it.
+TWIN = Arm(
+    "twin",
+    (
+        "replay.modes=[]",
+        "replay.retire=false",
+        "replay.participation=train",
+        "pool.start_from=none",
+        "adapt.controller=false",
+        "adapt.uses=fixed",
+        "adapt.early_rows=none",
+    ),
+)
 
 
 def parse_arm(text: str) -> Arm:

@@ -8,6 +8,7 @@ the cross-entropy of what an ideal agent says: advantage 1 for every row, no rat
 from __future__ import annotations
 
 from recollect.config.schema.config import Config
+from recollect.config.without_replay import without_replay
 from recollect.continual.demos import Teacher
 from recollect.continual.methods.sequential import Quiet
 from recollect.train.session import Session
@@ -25,14 +26,13 @@ def imitation_settings(config: Config) -> Config:
     # As many rows in a step as reinforcement learning has, if there are so many tasks.
     tasks = config.environment.tasks or config.rows_per_step
     rollout = {"rows_per_task": 1, "tasks_per_step": min(tasks, config.rows_per_step)}
-    return config.model_copy(
+    return without_replay(config).model_copy(
         update={
             "algo": config.algo.model_copy(update=algo),
             "rollout": config.rollout.model_copy(update=rollout),
             "train": config.train.model_copy(update={"minibatches": 1}),
             # Nobody sampled a demo: the policy itself stands in for its log-probs.
             "correction": config.correction.model_copy(update={"old_logprobs": "recomputed"}),
-            "replay": config.replay.model_copy(update={"modes": (), "retire": False}),
         }
     )
 

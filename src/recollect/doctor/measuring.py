@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from recollect.config.schema.config import Config
+from recollect.config.without_replay import without_replay
 from recollect.store import open_reader
 from recollect.store.address import is_address
 from recollect.telemetry.events import (
@@ -95,8 +96,6 @@ def _short(config: Config, steps: int) -> Config:
     sections = {
         "run": config.run.model_copy(update={"steps": steps}),
         "train": config.train.model_copy(update={"warmup_steps": 0}),
-        "replay": config.replay.model_copy(update={"modes": (), "retire": False}),
-        "pool": config.pool.model_copy(update={"start_from": None}),
         "eval": config.eval.model_copy(
             update={
                 "tasks": tasks,
@@ -108,7 +107,7 @@ def _short(config: Config, steps: int) -> Config:
         "store": config.store.model_copy(update={"path": None}),
         "telemetry": config.telemetry.model_copy(update={"sinks": ()}),
     }
-    return config.model_copy(update=sections)
+    return without_replay(config).model_copy(update=sections)
 
 
 def _place(config: Config) -> Path:

@@ -27,6 +27,7 @@ MAX_LINE_CHARS = 1_000_000
 RewardFunction: TypeAlias = "Callable[[str, Mapping[str, Json]], float]"
 
 _ROLES = {"system": system, "user": user}
+_USUAL_NAME, _USUAL_THRESHOLD = "reward", 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,15 @@ class SingleTurn:
 
     A task's id is the line's own id (or its number) and a few digits of a hash of all its
     fields: a line with a corrected answer is a new task, and the others stay what they were.
-    What the function computes cannot be hashed: raise `version` when you change that.
+    What the function computes cannot be hashed: raise `version` when you change that. A function
+    of another name than `reward`, or another threshold, is part of the version by itself.
     """
 
     def __init__(
         self,
         path: str | Path,
         reward: str | RewardFunction,
-        threshold: float = 0.5,
+        threshold: float = _USUAL_THRESHOLD,
         split_field: str | None = None,
         id_field: str = "id",
         system_text: str = "",
@@ -69,7 +71,7 @@ class SingleTurn:
         self._id_field = id_field
         self._system = system_text
         self.name = name or f"single_turn:{self._path.stem}"
-        self.version = version
+        self.version = version + _mark(self._judge, threshold)
         self._prompts = self._prepare(self._read())
         found = {p.task.split for p in self._prompts.values()}
         self.splits = tuple(sorted(found)) if split_field else SPLITS
@@ -230,10 +232,17 @@ def _reward_function(reward: str | RewardFunction) -> RewardFunction:
     return function
 
 
+def _mark(judge: RewardFunction, threshold: float) -> str:
+    """Tell apart what attempts at the same prompts are worth; empty for what is usual."""
+    name = getattr(judge, "__name__", type(judge).__name__)
+    unusual = name != _USUAL_NAME or threshold != _USUAL_THRESHOLD
+    return f"-{digest(canonical_json([name, float(threshold)]))[:6]}" if unusual else ""
+
+
 def make_single_turn(
     argument: str,
     reward: str,
-    threshold: float = 0.5,
+    threshold: float = _USUAL_THRESHOLD,
     split_field: str | None = None,
     id_field: str = "id",
     system_text: str = "",

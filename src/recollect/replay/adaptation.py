@@ -79,13 +79,16 @@ class Adaptation:
             max_uses = None if max_uses is None else max(1, math.ceil(level * max_uses))
         return Limits(max_age, max_uses, max_rows, level)
 
-    def saw(self, measured: Measured | None) -> list[str]:
-        """Take in what a step with replay measured; say what changed and why."""
+    def saw(self, measured: Measured | None, in_vain: bool = False) -> list[str]:
+        """Take in what a step with replay measured; say what changed and why.
+
+        `in_vain`: it looked for stored rows and found none.
+        """
         said = []
         if self._rule is not None and measured is not None:
             said += self._move_uses(self._rule, measured.kl)
         if self._controller is not None:
-            told = self._controller.saw(measured)
+            told = self._controller.saw(measured, in_vain)
             said += [] if told is None else [told]
         return said
 

@@ -21,10 +21,15 @@ _MARGIN = 0.2  # of the way from the target to perfection, before the level rise
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the replayed tokens of a step showed: effective sample size (share) and KL (nats)."""
+    """What the stored rows of a step showed: effective sample size (share) and KL (nats).
+
+    `all_drifted`: they are figures of rows that did not train, because each of those drawn had
+    drifted too far.
+    """
 
     ess: float
     kl: float
+    all_drifted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,18 @@ class Controller:
         self._kl: float | None = None
         self._resting = 0
 
-    def saw(self, measured: Measured | None) -> str | None:
-        """Take in a step since replay began (None = nothing was replayed); say what changed."""
+    def saw(self, measured: Measured | None, in_vain: bool = False) -> str | None:
+        """Take in a step since replay began; say what changed.
+
+        Without anything measured the level rises if rows were looked for `in_vain`, because its
+        limits may be what keeps them out; a step that wanted none, or trained none, says nothing.
+        """
         before, targets = self.level, self._targets
         if self._resting:
             return self._rest()
         if measured is None:
+            if not in_vain:
+                return None
             self.level = min(1.0, self.level * _UP)
             return self._told(before, "no stored row could be drawn")
         self._ess = smoothed(self._ess, measured.ess, targets.memory)
@@ -68,7 +79,9 @@ class Controller:
         figures = f"effective sample size {self._ess:.3f} (target {targets.ess:g})"
         if targets.kl is not None:
             figures += f", KL {self._kl:.4f} (target {targets.kl:g})"
-        if self._ess < targets.ess or (targets.kl is not None and self._kl > targets.kl):
+        if measured.all_drifted:
+            figures += "; every row that was drawn had drifted beyond correction.drop_above"
+        if measured.all_drifted or self._misses_target():
             self.level *= _DOWN
             if self.level < _LEAST:
                 self.level, self._resting = 0.0, targets.rest
@@ -99,6 +112,12 @@ class Controller:
         # What was measured before belongs to rows that are older still by now.
         self.level, self._ess, self._kl = _RETRY, None, None
         return self._told(0.0, "replay is tried again")
+
+    def _misses_target(self) -> bool:
+        targets = self._targets
+        assert self._ess is not None
+        assert self._kl is not None
+        return self._ess < targets.ess or (targets.kl is not None and self._kl > targets.kl)
 
     def _is_comfortable(self) -> bool:
         targets = self._targets

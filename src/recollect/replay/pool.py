@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.replay import lineage
 from recollect.replay.journal import Journal
 from recollect.store.base import StoreReader
 from recollect.store.records import PACK, Columns, Provenance
@@ -88,7 +89,9 @@ class Pool:
         self._size = 0
         self._attached: dict[str, np.dtype[Any]] = {}
         self._columns = self._empty(0)
-        self._newest: dict[int, int] = {}  # version by run number, of live rows only
+        self._live: dict[int, int] = {}  # newest version by run number, of live rows only
+        self._newest: dict[int, int] = {}  # and of rows that are gone as well
+        self._before: dict[RunId, dict[RunId, int]] = {}  # what runs noted; see `lineage`
         self.journal = Journal()
         self.moves = 0
         self.tasks: dict[int, Task] = {}
@@ -151,7 +154,10 @@ class Pool:
         return sum(int(column.nbytes) for column in self._columns.values())
 
     def newest(self, number: int) -> int:
-        """The newest policy version that sampled a live row of a run; -1 if there is none."""
+        """The newest policy version that sampled rows of a run that has live ones; -1 for none.
+
+        Rows that left the pool count: those that stay must not grow younger by it.
+        """
         return self._newest.get(number, -1)
 
     def attach(self, kind: type[np.generic]) -> Attached:
@@ -171,19 +177,21 @@ class Pool:
     def ages(self, version: int, run: RunId, rows: Places = _ALL) -> NDArray[np.int32]:
         """Age of rows for a run at a policy version; -1 where no policy sampled them.
 
-        Versions of different runs do not compare. Another run counts as one that ended just
-        before this one began: its newest row here is one version older than version 0.
+        Versions of different runs do not compare. A run whose rows were inherited ended when this
+        one began, or as many versions before as were noted then. Any other counts as one that
+        ended just before: its newest row is one version older than version 0.
         """
         sampled_at = self.facts["version"][rows]
         # What a row's version is subtracted from, by the number of its run.
         now = np.full(max(self.runs, default=0) + 1, version, dtype=np.int64)
+        before = self._noted(run)
         for number, id_ in self.runs.items():
             if id_ != run:
-                now[number] = version + 1 + self._newest.get(number, -1)
+                now[number] = version + max(before.get(id_, 0), 1 + self.newest(number))
         if now.max() <= _OLDEST:
             now = now.astype(np.int32)  # half the memory to go through, in all runs but absurd ones
-        alone = len(self._newest) == 1  # the usual case, and there is no need to look
-        since = now[next(iter(self._newest))] if alone else now[self.facts["run"][rows]]
+        alone = len(self._live) == 1  # the usual case, and there is no need to look
+        since = now[next(iter(self._live))] if alone else now[self.facts["run"][rows]]
         age: NDArray[np.int32] = np.minimum(since - sampled_at, _OLDEST).astype(np.int32)
         age[sampled_at < 0] = -1
         return age
@@ -209,7 +217,7 @@ class Pool:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
         changes = self._store.changes(self._change)
         if changes.reset:
-            self._size, self._columns, self._newest = 0, self._empty(0), {}
+            self._size, self._columns, self._live = 0, self._empty(0), {}
             self.moves += 1
         self._remove(changes.gone)
         for block in changes.added:
@@ -221,13 +229,23 @@ class Pool:
         self.runs = {number: run.id for number, run in self._store.runs().items()}
         self.provenances = self._store.provenances()
         self._change = changes.change
+        self._newest, self._before = {}, {}
+        for number, live in self._live.items():
+            known = self._store.newest_version(self.runs[number]) if live >= 0 else None
+            self._newest[number] = live if known is None else max(live, known)
+
+    def _noted(self, run: RunId) -> dict[RunId, int]:
+        """What lies before a run, read once a refresh."""
+        if run not in self._before:
+            self._before[run] = lineage.noted(self._store, run)
+        return self._before[run]
 
     def _remove(self, gone: NDArray[np.int64]) -> None:
         places = self.find(gone) if gone.size and self._size else gone[:0]
         if places.size == 0:
             return
         runs, versions = self.facts["run"][places], self.facts["version"][places]
-        lost = {n for n in set(runs.tolist()) if versions[runs == n].max() == self._newest[n]}
+        lost = {n for n in set(runs.tolist()) if versions[runs == n].max() == self._live[n]}
         # What lies before the first of them stays where it is.
         first = int(places.min())
         keep = np.ones(self._size - first, np.bool_)
@@ -238,14 +256,14 @@ class Pool:
         self._size = kept
         self.moves += 1
         for number in lost:
-            del self._newest[number]
+            del self._live[number]
             left = self.facts["run"] == number
             self._see_versions(self.facts["run"][left], self.facts["version"][left])
 
     def _see_versions(self, runs: NDArray[Any], versions: NDArray[Any]) -> None:
         for number in np.unique(runs):
             newest = int(versions[runs == number].max())
-            self._newest[int(number)] = max(newest, self._newest.get(int(number), -1))
+            self._live[int(number)] = max(newest, self._live.get(int(number), -1))
 
     def _upsert(self, block: Columns) -> None:
         """Overwrite rows that are known, append the others; `seq` stays ascending."""

@@ -89,6 +89,7 @@ class Replayer:
         self._index = DrawIndex(pool, self._tasks, scheme)
         self._slots = count()
         self._begun = False
+        self._looked = False  # for stored rows, in this step
         self.taken: list[int] = []  # positions of the rows drawn in this step
         self._joined: set[GroupId] = set()  # groups that they are in
 
@@ -103,6 +104,11 @@ class Replayer:
         return self._index.allowed
 
     @property
+    def in_vain(self) -> bool:
+        """Whether this step has looked for stored rows and found none."""
+        return self._looked and not self.taken
+
+    @property
     def ages(self) -> NDArray[np.int32]:
         """Age of the pool's rows in this step; -1 if no policy sampled them."""
         return self.pool.ages(self._now.version, self._run)
@@ -113,7 +119,7 @@ class Replayer:
         self._tasks.follow(self.pool.tasks)
         self._now = Now(self._run, step, version)
         self._slots = count()
-        self.taken, self._joined = [], set()
+        self.taken, self._joined, self._looked = [], set(), False
         self._begun = self.start.has_begun(step, steps, len(self.pool))
         if self.adaptation is not None:
             self.limits = self.adaptation.limits(step, steps)
@@ -130,6 +136,7 @@ class Replayer:
             return []
         share = amounts.mix_ratio * self.limits.level
         wanted = quota(share, tasks, self.start.since, self._now.step)
+        self._looked |= wanted > 0
         numbers = self._index.solved_tasks()
         rng = self._stream("mix")
         chosen = self._draw_tasks(numbers, wanted, rng)
@@ -156,6 +163,7 @@ class Replayer:
         # A stored success that was mixed in is a success of its group.
         solved = {row.group for row in fresh if row.success} | self._joined
         dead = {row.group: row.task for row in fresh if row.group not in solved}
+        self._looked |= bool(dead)
         picks: list[Pick] = []
         for group, task in dead.items():
             number = self._tasks.number(task)
@@ -174,6 +182,7 @@ class Replayer:
         wanted = self._buffer_rows()
         if not (self._begun and wanted):
             return []
+        self._looked = True
         rng, possible = self._stream("buffer"), self._index.possible
         drawn = self._index.draw(wanted, rng)
         if not drawn.positions.size:

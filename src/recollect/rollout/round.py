@@ -6,6 +6,7 @@ with a place and a reason, and concerns one attempt only.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Playing:
-    """An attempt with the moments it began: by the clock, and by the timer."""
+    """An attempt with the moments it got a place: by the clock, and by the timer."""
 
     attempt: Attempt
     date: float
@@ -87,6 +88,7 @@ class Round:
         if sampling.max_tokens:
             most = min(rules.limits.turn_tokens, sampling.max_tokens)
             self._limits = replace(rules.limits, turn_tokens=most)
+        self._opened = deque[Attempt]()  # nobody has a place for them yet
         self._playing: dict[int, _Playing] = {}
         self._to_close: list[Episode] = []
         self.done: dict[TrajectoryId, Trajectory] = {}
@@ -96,7 +98,13 @@ class Round:
     def rows(self, requests: Sequence[Request]) -> Iterator[Row]:
         """Begin attempts, a few at a time, when somebody has places for their rows."""
         for first in range(0, len(requests), _TOGETHER):
-            yield from self._begin(requests[first : first + _TOGETHER])
+            self._opened.extend(self._begin(requests[first : first + _TOGETHER]))
+            while self._opened:
+                attempt = self._opened.popleft()
+                # Its time begins now: while it waited for a place, others had theirs.
+                now = self._rules.clock(), self._rules.timer()
+                self._playing[id(attempt.row)] = _Playing(attempt, *now)
+                yield attempt.row
 
     def end_turns(self, rows: Sequence[Row]) -> None:
         """Hand finished turns to the environment; seal the attempts for which it was the last."""
@@ -111,32 +119,30 @@ class Round:
     def close(self) -> None:
         """Close what is still open, up to the first that does not want to be."""
         self._to_close.extend(playing.attempt.episode for playing in self._playing.values())
+        self._to_close.extend(attempt.episode for attempt in self._opened)
         self._playing.clear()
+        self._opened.clear()
         with suppress(CallFailed):
             while self._to_close:
                 self._close_one()
 
     # -- the four places where the environment acts ----------------------------------------
 
-    def _begin(self, requests: Sequence[Request]) -> list[Row]:
+    def _begin(self, requests: Sequence[Request]) -> list[Attempt]:
         opened: list[list[Episode]] = [[] for _ in requests]
         asked = [
             self._calls.submit(partial(self._open, request, holder))
             for request, holder in zip(requests, opened, strict=True)
         ]
-        rows = []
+        attempts = []
         for request, holder, pending in zip(requests, opened, asked, strict=True):
             try:
-                attempt = self._attempt(request, holder, pending.result())
+                attempts.append(self._attempt(request, holder, pending.result()))
             except CallFailed as failure:
                 self._to_close.extend(holder)
                 self._fail(request, "start", failure.reason)
-                continue
-            playing = _Playing(attempt, self._rules.clock(), self._rules.timer())
-            self._playing[id(attempt.row)] = playing
-            rows.append(attempt.row)
         self._close_lost()
-        return rows
+        return attempts
 
     def _open(self, request: Request, holder: list[Episode]) -> Opening:
         """Start an episode; it is in `holder` even if its opening cannot be had."""

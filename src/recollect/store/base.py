@@ -168,6 +168,12 @@ class StoreReader(Protocol):
     def events(self, run: RunId, step: int | None = None) -> list[Event]:
         """Events of a run in the order they were committed."""
 
+    def newest_version(self, run: RunId) -> int | None:
+        """The policy version that sampled a run's latest rows, also if they left the pool since.
+
+        None where no policy of it sampled any.
+        """
+
     def cursor(self, run: RunId) -> Cursor | None:
         """The run's newest recorded position, None if it has none."""
 

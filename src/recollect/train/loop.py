@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from recollect.ledger import Cursor, Event, Group, Mark, Score, TaskState
 from recollect.notes.inject import NOTHING
+from recollect.replay.controller import Measured
 from recollect.rollout.collector import Collected, check_failures
 from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
@@ -86,7 +87,8 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 s.companion.trained(step, batch)
             with watch("record"):
                 left_out = left_out_scores(s.run, step, drawn, old)
-                _record(s, step, collected, batch, report, left_out)
+                measured = measured_of(report.replayed, drawn, old)
+                _record(s, step, collected, batch, report, left_out, measured)
             metrics = {
                 **step_metrics(plan.tasks, collected, batch, report, watch.seconds, s.totals),
                 "time/processor": watch.processor,
@@ -211,6 +213,7 @@ def _record(
     batch: Batch,
     report: UpdateReport,
     left_out: Sequence[Score],
+    measured: Measured | None,
 ) -> None:
     """Write what the step did, once the optimiser has stepped: one transaction."""
     fresh, marks = collected.trajectories, list[Mark]()
@@ -228,19 +231,19 @@ def _record(
             uses=uses_of(s.run, step, report.replayed),
             scores=[*scores, *left_out],
             marks=marks,
-            events=_adapt(s, step, report),
+            events=_adapt(s, step, measured),
             note_marks=s.notes.retirements(step) if s.notes is not None else (),
             cursors=[Cursor(s.run, step, s.learner.version)],
         )
     )
 
 
-def _adapt(s: Session, step: int, report: UpdateReport) -> list[Event]:
+def _adapt(s: Session, step: int, measured: Measured | None) -> list[Event]:
     """Let the rules move the limits of the next step's replay; what they did is told and kept."""
     replayer = s.replayer
     if replayer is None or replayer.adaptation is None or not replayer.start.since:
         return []
-    said = replayer.adaptation.saw(measured_of(report.replayed))
+    said = replayer.adaptation.saw(measured, replayer.in_vain)
     for text in said:
         s.sink.emit(events.Warned(f"step {step}: {text}"))
     return [Event(s.run, step, "replay_adapted", {"what": text}) for text in said]

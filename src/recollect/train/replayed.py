@@ -39,6 +39,12 @@ class Ratios:
         return cls(*map(float, (ratios.mean(), p50, p99, ratios.max(), min(ess, 1.0))))
 
 
+def divergence(log_ratios: NDArray[np.float64]) -> float:
+    """Estimate KL(sampler || now) on the sampler's tokens (k3), in nats per token."""
+    bounded = np.clip(log_ratios, -MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return float(np.mean(np.expm1(bounded) - bounded))
+
+
 @dataclass(frozen=True, slots=True)
 class RowUse:
     """What one stored row did: ratios and clipping at its first use in the step.
@@ -61,7 +67,7 @@ class RowUse:
 class Replayed:
     """All stored rows of an update. `loss` is their part of the update's loss.
 
-    `kl` estimates KL(sampler || now) on their tokens (k3), in nats per token.
+    `kl` is the divergence on their tokens.
     """
 
     uses: tuple[RowUse, ...]
@@ -150,11 +156,10 @@ class ReplayedFigures:
         if not self._uses:
             return None
         drift = np.concatenate(self._log_ratios)
-        bounded = np.clip(drift, -MAX_LOG_RATIO, MAX_LOG_RATIO)
         return Replayed(
             uses=tuple(self._uses[slot] for slot in sorted(self._uses)),
             ratios=Ratios.of(drift),
             clip_share=float(np.concatenate(self._clipped).mean()),
             loss=self._loss / steps,
-            kl=float(np.mean(np.expm1(bounded) - bounded)),
+            kl=divergence(drift),
         )

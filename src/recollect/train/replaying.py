@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recollect.config.schema.config import Config
 from recollect.ledger import Score, Use
@@ -21,7 +22,7 @@ from recollect.store.base import StoreReader
 from recollect.store.records import Provenance
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.drawn import Drawn
-from recollect.train.replayed import Ratios, Replayed, RowUse
+from recollect.train.replayed import Ratios, Replayed, RowUse, divergence
 from recollect.train.totals import Totals
 from recollect.train.updater import Updater
 from recollect.trajectory import Trajectory
@@ -65,10 +66,13 @@ def results_of(fresh: Sequence[Trajectory]) -> list[Result]:
     return [Result(task, sum(each), len(each)) for task, each in found.items()]
 
 
-def drifted(learner: Updater, picks: Sequence[Pick], bound: float | None) -> dict[int, Ratios]:
+def drifted(
+    learner: Updater, picks: Sequence[Pick], bound: float | None
+) -> dict[int, NDArray[np.float64]]:
     """Find stored rows whose policy ratios have drifted: 99 % quantile above the bound.
 
-    Gives their ratios by slot. A row without recorded log-probs has none to drift from.
+    Gives the log ratios of their tokens by slot. A row without recorded log-probs has none to
+    drift from.
     """
     if bound is None or not picks:
         return {}
@@ -78,9 +82,9 @@ def drifted(learner: Updater, picks: Sequence[Pick], bound: float | None) -> dic
         recorded = pick.trajectory.logprobs
         if recorded is None:
             continue
-        ratios = Ratios.of(logprobs.astype(np.float64) - recorded)
-        if ratios.p99 > bound:
-            found[pick.slot] = ratios
+        drift = logprobs.astype(np.float64) - recorded
+        if Ratios.of(drift).p99 > bound:
+            found[pick.slot] = drift
     return found
 
 
@@ -106,13 +110,13 @@ def uses_of(run: RunId, step: int, replayed: Replayed | None) -> list[Use]:
 
 
 def left_out_scores(
-    run: RunId, step: int, drawn: Drawn, ratios: Mapping[int, Ratios]
+    run: RunId, step: int, drawn: Drawn, old: Mapping[int, NDArray[np.float64]]
 ) -> list[Score]:
     """Write down what was measured of rows that were left out: they are not eligible again."""
     found = []
     for pick in drawn.every:
-        if pick.slot in ratios:
-            measured = ratios[pick.slot]
+        if pick.slot in old:
+            measured = Ratios.of(old[pick.slot])
             advantage = pick.advantage or 0.0
             found.append(
                 Score(
@@ -155,9 +159,19 @@ def scores_of(
     return scores
 
 
-def measured_of(replayed: Replayed | None) -> Measured | None:
-    """What the rules of adaptation look at; None where no stored row trained."""
-    return None if replayed is None else Measured(replayed.ratios.ess, replayed.kl)
+def measured_of(
+    replayed: Replayed | None, drawn: Drawn, old: Mapping[int, NDArray[np.float64]]
+) -> Measured | None:
+    """What the rules of adaptation look at: the rows that trained, or that all were too `old`.
+
+    None where neither is so: nothing was drawn, or what was drawn trained nothing.
+    """
+    if replayed is not None:
+        return Measured(replayed.ratios.ess, replayed.kl)
+    if not old or len(old) < len(drawn.every):
+        return None
+    drift = np.concatenate(list(old.values()))
+    return Measured(Ratios.of(drift).ess, divergence(drift), all_drifted=True)
 
 
 def _priority(row: ScoredRow | RowUse, kind: str) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recollect.errors import NothingToStartFrom, SameRun
 from recollect.ledger import Group, Run, Score
+from recollect.replay import lineage
 from recollect.store import open_reader, place_of
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
@@ -20,10 +21,14 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """What was taken over: rows, and rows left behind because their fingerprints differ."""
+    """What was taken over: rows, and rows left behind because their fingerprints differ.
+
+    `versions` of each of their runs lie before this one, which is to be noted with it.
+    """
 
     rows: int
     left: int
+    versions: Mapping[RunId, int]
 
 
 def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -> Seeded:
@@ -56,9 +61,10 @@ def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -
                     scores=scores,
                 )
             )
-    if not rows:
-        raise NothingToStartFrom(path, left)
-    return Seeded(rows, left)
+        if not rows:
+            raise NothingToStartFrom(path, left)
+        versions = lineage.inherited_from(reader)
+    return Seeded(rows, left, versions)
 
 
 def _blocks(reader: StoreReader) -> Iterator[list[Trajectory]]:

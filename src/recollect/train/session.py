@@ -13,6 +13,7 @@ from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
 from recollect.ledger import Event, Run
+from recollect.replay import lineage
 from recollect.replay.replayer import Replayer
 from recollect.rollout.collector import Generator
 from recollect.store import open_store
@@ -175,6 +176,8 @@ def _assemble(
     # Runs in the order in which they happened: the earlier one's are known first.
     seeded = _seed(session)
     _set_later_steps_aside(session, checkpoint is not None)
+    if seeded is not None:
+        store.commit(Batch(events=[lineage.note(session.run, seeded.versions)]))
     # Only now: what later steps had drawn and decided is out of the way.
     session.replayer = make_replayer(
         config,

@@ -210,10 +210,12 @@ def test_at_the_limit_the_episode_ends():
 
 
 def test_shaped_rewards_pay_failures_at_most_half_and_are_off_by_default():
-    task = next(Desk("airline", 3, kinds=["move"], size=20).tasks("train"))
-    lines = Desk().gold(task)
+    keys = set()
     for shaped in (False, True):
-        desk = Desk(shaped=shaped)
+        desk = Desk("airline", 3, kinds=["move"], size=20, shaped=shaped)
+        task = next(desk.tasks("train"))
+        lines = desk.gold(task)
+        keys.add(task.key)
         rewards = []
         for length in range(len(lines) + 1):
             episode = desk.start(task, 0)
@@ -226,6 +228,7 @@ def test_shaped_rewards_pay_failures_at_most_half_and_are_off_by_default():
             assert 0 < rewards[1] < rewards[-2] <= 0.5
         else:
             assert set(rewards[:-1]) == {0.0}
+    assert len(keys) == 2, "rows of the one are worth something else in the other"
 
 
 ARGUMENTS = ["id", "user", "to", "seat", "count", "flight", "on"]

@@ -27,7 +27,9 @@ from recollect.config.schema.replay_rules import (
     check_adaptation,
     check_age,
     check_critic,
+    check_progress,
     check_start,
+    check_void,
 )
 from recollect.config.schema.rollout import RolloutSettings
 from recollect.config.schema.run import RunSettings
@@ -133,7 +135,14 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _replay_can_do_what_it_is_asked(self) -> Config:
-        for check in (check_start, check_age, check_critic, check_adaptation):
+        for check in (
+            check_start,
+            check_progress,
+            check_age,
+            check_critic,
+            check_adaptation,
+            check_void,
+        ):
             check(self)
         return self
 

@@ -1,4 +1,4 @@
-"""Rules that span sections: replay that could never start, and what a critic needs.
+"""Rules that span sections: replay that could never start, what a critic needs, what does nothing.
 
 Each takes a whole configuration and raises the conflict it finds, with the arithmetic.
 """
@@ -41,6 +41,22 @@ def check_start(config: Config) -> None:
             what=f"replay would never start: it waits for replay.start_rows = {wanted} stored "
             f"rows, and pool.max_rows = {capacity} are kept",
             change=f"Set replay.start_rows to {capacity} or less, or raise pool.max_rows.",
+        )
+
+
+def check_progress(config: Config) -> None:
+    """Refuse replay that waits for more progress than there is before the last step."""
+    wanted, steps = config.replay.start_progress, config.run.steps
+    if not config.replay.modes or wanted is None or steps == 1:
+        return
+    if wanted > (steps - 1) / steps:
+        raise conflict(
+            "replay.start_progress",
+            "run.steps",
+            what=f"replay would never start: it waits until replay.start_progress = {wanted:g} of "
+            f"the steps are done, and before the last of run.steps = {steps} there are "
+            f"{(steps - 1) / steps:.3g}",
+            change="Lower replay.start_progress, or replay nothing with replay.modes=[].",
         )
 
 
@@ -90,12 +106,71 @@ def check_critic(config: Config) -> None:
 
 
 def check_adaptation(config: Config) -> None:
-    """Refuse a capacity that is to grow to no limit at all."""
-    adapt = config.adapt
+    """Refuse a capacity that is to grow to no limit at all, and rules that have nothing to move."""
+    adapt, replay = config.adapt, config.replay
     if adapt.early_rows is not None and config.pool.max_rows is None:
         raise conflict(
             "adapt.early_rows",
             "pool.max_rows",
             what=f"adapt.early_rows = {adapt.early_rows} grows to pool.max_rows, which is none",
             change="Set pool.max_rows, or adapt.early_rows=none.",
+        )
+    if adapt.early_rows is not None and not replay.on:
+        raise conflict(
+            "adapt.early_rows",
+            "replay.modes",
+            what=f"adapt.early_rows = {adapt.early_rows} does nothing: without replay no row "
+            "leaves the pool",
+            change="Set replay.modes, for example to [buffer], or adapt.early_rows=none.",
+        )
+    measuring = "adapt.controller" if adapt.controller else "adapt.uses"
+    rows_train = bool(replay.modes) and replay.participation == "train"
+    if (adapt.controller or adapt.uses == "kl") and not rows_train:
+        shown = "true" if adapt.controller else "kl"
+        off = "false" if adapt.controller else "fixed"
+        raise conflict(
+            measuring,
+            "replay.modes",
+            "replay.participation",
+            what=f"{measuring} = {shown} goes by what stored rows show when they train, and none "
+            f"would: replay.modes = [{', '.join(replay.modes)}], replay.participation = "
+            f"{replay.participation}",
+            change=f"Let stored rows train, for example by replay.modes=[buffer]; or set "
+            f"{measuring}={off}.",
+        )
+
+
+def check_void(config: Config) -> None:
+    """Refuse what would silently do nothing."""
+    replay, rows = config.replay, config.rollout.rows_per_task
+    if config.pool.start_from is not None and not replay.modes:
+        raise conflict(
+            "pool.start_from",
+            "replay.modes",
+            what="pool.start_from gives rows to replay, and replay.modes = [] replays none",
+            change="Set replay.modes, for example to [buffer], or pool.start_from=none.",
+        )
+    if replay.participation != "train" and not replay.modes:
+        raise conflict(
+            "replay.participation",
+            "replay.modes",
+            what=f"replay.participation = {replay.participation} says what mixed rows do, and with "
+            "replay.modes = [] there are none",
+            change="Set replay.modes=[mix], or replay.participation=train.",
+        )
+    if replay.participation == "baseline" and config.algo.advantage == "reward":
+        raise conflict(
+            "replay.participation",
+            "algo.advantage",
+            what="with algo.advantage = reward there is no group mean that replay.participation = "
+            "baseline could shift",
+            change="Set replay.participation=train, or another algo.advantage.",
+        )
+    if replay.retire and replay.retire_rows is not None and replay.retire_rows > rows:
+        raise conflict(
+            "replay.retire_rows",
+            "rollout.rows_per_task",
+            what=f"no task would ever retire: replay.retire_rows = {replay.retire_rows}, and a "
+            f"group has rollout.rows_per_task = {rows} rows",
+            change=f"Set replay.retire_rows to {rows} or less.",
         )

@@ -36,10 +36,10 @@ class Desk:
 
     Narrowing never changes a task: `Desk(["airline"])` has exactly the airline tasks of
     `Desk()`, with equal keys, in the same splits. A larger `size` only adds tasks at the end.
+    Tasks whose reward is shaped are others: an attempt at one is worth something else.
     """
 
     name = "desk"
-    version = VERSION
     splits = SPLITS
     limits = _LIMITS
 
@@ -61,6 +61,7 @@ class Desk:
         self.domains = _chosen("domain", domains, tuple(DOMAINS))
         self.levels = _chosen("level", levels, tuple(LEVELS))
         self._shaped = shaped
+        self.version = f"{VERSION}-shaped" if shaped else VERSION
         self._size = size
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise BadEnvironment("desk", f"size must be a whole number from 1, not {size!r}")

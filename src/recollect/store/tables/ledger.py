@@ -184,6 +184,16 @@ def events(select: Select, run: RunId, step: int | None) -> list[Event]:
     return [Event(run, row[0], row[1], json.loads(row[2])) for row in select(sql, values)]
 
 
+def newest_version(select: Select, run: RunId) -> int | None:
+    """Read the policy version of a run's latest sampled rows, whatever became of them."""
+    sql = (
+        "SELECT policy_version FROM trajectories WHERE fence = 0 AND policy_version IS NOT NULL "
+        f"AND {_RUN} ORDER BY step DESC, policy_version DESC LIMIT 1"
+    )
+    found = select(sql, [run])
+    return int(found[0][0]) if found else None
+
+
 def cursor(select: Select, run: RunId) -> Cursor | None:
     """Read a run's newest position."""
     sql = (

@@ -277,6 +277,11 @@ class TableReader:
         with self._connection.reading():
             return ledger.events(self._all, run, step)
 
+    def newest_version(self, run: RunId) -> int | None:
+        """The policy version that sampled a run's latest rows, also if they left the pool since."""
+        with self._connection.reading():
+            return ledger.newest_version(self._all, run)
+
     def cursor(self, run: RunId) -> Cursor | None:
         """The run's newest recorded position, None if it has none."""
         with self._connection.reading():
