@@ -187,7 +187,7 @@ class LedgerPromises:
             (Action.UNBAN, Status.QUARANTINED),
             (Action.RELEASE, Status.BANNED),
             (Action.UNBAN, Status.EVICTED),
-            (Action.RELEASE, Status.EVICTED),
+            (Action.UNBAN, Status.EVICTED),
         ):
             store.commit(Batch(marks=[person_mark(row, action)]))
             assert store.row(row).status is status, action

@@ -24,7 +24,11 @@ _STATUS = {
     Action.BAN: Status.BANNED,
     Action.QUARANTINE: Status.QUARANTINED,
 }
-_UNDOES = {Action.UNBAN: Status.BANNED, Action.RELEASE: Status.QUARANTINED}
+_UNDOES = {
+    Status.BANNED: Action.UNBAN,
+    Status.QUARANTINED: Action.RELEASE,
+    Status.EVICTED: Action.RELEASE,
+}
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Truth:
                 continue
             if mark.action in _STATUS and _STATUS[mark.action] is not words[-1]:
                 words.append(_STATUS[mark.action])
-            elif _UNDOES.get(mark.action) is words[-1]:
+            elif mark.action is _UNDOES.get(words[-1]):
                 words.pop()
             elif mark.action in (Action.PIN, Action.UNPIN):
                 pinned = mark.action is Action.PIN

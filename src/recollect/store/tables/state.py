@@ -18,7 +18,10 @@ _STATUS_AFTER = {
     Action.BAN: Status.BANNED,
     Action.QUARANTINE: Status.QUARANTINED,
 }
-_ENDS = {Action.UNBAN: Status.BANNED, Action.RELEASE: Status.QUARANTINED}
+_ENDS = {
+    Action.UNBAN: (Status.BANNED,),
+    Action.RELEASE: (Status.QUARANTINED, Status.EVICTED),
+}
 
 
 class State(NamedTuple):
@@ -68,11 +71,12 @@ _UPDATE = (
 def after_marks(actions: Iterable[Action]) -> tuple[Status, bool]:
     """Replay marks, oldest first: the last word on status and on pinning counts.
 
-    What ends a ban or a quarantine brings back the status before it: an evicted row stays evicted.
+    What ends a ban or a quarantine brings back the status before it: a row that was evicted before
+    it was banned is not live after that.
     """
     said, pinned = [Status.LIVE], False
     for action in actions:
-        if _ENDS.get(action) is said[-1]:
+        if said[-1] in _ENDS.get(action, ()):
             said.pop()
         elif action in _STATUS_AFTER and _STATUS_AFTER[action] is not said[-1]:
             said.append(_STATUS_AFTER[action])
