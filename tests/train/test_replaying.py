@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from recollect.train.drawn import Drawn
 from recollect.train.replayed import Ratios, Replayed, RowUse
 from recollect.train.replaying import (
     drifted,
+    left_out_scores,
     make_replayer,
     measured_of,
     results_of,
@@ -181,6 +183,15 @@ def test_the_policy_is_asked_for_the_likeliest(model: Path, tmp_path: Path, rows
     found = made._chooser.likelihood(list(rows[:3]))
     recorded = [float(np.mean(row.logprobs)) for row in rows[:3]]
     assert found == pytest.approx(recorded, abs=1e-4), "the policy has not moved since"
+
+
+def test_rows_that_were_left_out_keep_their_advantage_and_their_priority(rows) -> None:
+    known = replace(stored(rows[0], 0), advantage=-0.5, priority=3.0)  # a critic's, say
+    picks = (known, stored(rows[1], 1), replace(known, slot=2))
+    log_ratios = {0: np.array([1.0, 1.0]), 1: np.array([1.0])}
+    (found,) = left_out_scores(RUN, 7, Drawn(picks), log_ratios)
+    assert (found.trajectory, found.advantage, found.priority) == ("stored-0", -0.5, 3.0)
+    assert (found.ess, found.ratio) == pytest.approx((1.0, math.e))
 
 
 def test_what_adaptation_looks_at(rows) -> None:

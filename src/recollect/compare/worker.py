@@ -13,14 +13,9 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recollect.canonical import canonical_json
 from recollect.errors import RecollectError, TrainingDiverged
-
-if TYPE_CHECKING:
-    from recollect.config.schema.config import Config
-    from recollect.telemetry.events import Sink
 
 DIVERGED = "diverged.json"  # in a run's folder: why training gave up
 LOG = "log.txt"  # what the run said
@@ -40,39 +35,14 @@ def work(path: Path) -> int:
 
 
 def _train(path: Path) -> int:
-    from recollect.telemetry import events
     from recollect.train.folder import RunFolder
-    from recollect.train.interrupts import StoppedAtOnce
-    from recollect.train.loop import train
+    from recollect.train.running import open_sinks, run_to_end
     from recollect.train.session import open_session
-    from recollect.train.summary import summarise
 
     folder = RunFolder(path)
-    config = folder.load()
-    with open_session(folder, _sinks(path, config)) as session:
-        title = f"{config.model.name} on {config.environment.name}"
-        settings = config.model_dump(mode="json")
-        steps, done = config.run.steps, session.done
-        session.sink.emit(events.RunStarted(session.run, path, steps, done, title, settings))
-        try:
-            outcome = train(session)
-        except StoppedAtOnce as stop:
-            return 128 + stop.signal
-        if outcome.signal is not None:
-            return 128 + outcome.signal
-        session.sink.emit(events.RunFinished(outcome.step, tuple(summarise(folder))))
-    return 0
-
-
-def _sinks(path: Path, config: Config) -> dict[str, Sink]:
-    from recollect.telemetry.progress import open_screen
-    from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
-
-    place = TrackerSettings(path, config.telemetry.project)
-    sinks: dict[str, Sink] = {"screen": open_screen(sys.stdout, progress=False)}
-    for name in config.telemetry.sinks:
-        sinks[name] = open_tracker(name, place)
-    return sinks
+    with open_session(folder, open_sinks(folder, sys.stdout, progress=False)) as session:
+        stopped_by = run_to_end(session)
+    return 0 if stopped_by is None else 128 + stopped_by
 
 
 def _say(error: RecollectError) -> None:

@@ -14,7 +14,7 @@ class Pick:
     """A stored row chosen for a step, with its slot in the step and the group it joins.
 
     `probability` is its exact chance of being chosen, `weight` its priority weight. `advantage`
-    is the one it last had, None if it never had one.
+    and `priority` are those it last had, None if it never had any.
     """
 
     slot: int
@@ -26,6 +26,7 @@ class Pick:
     reason: str
     weight: float = 1.0
     advantage: float | None = None
+    priority: float | None = None
 
     def draw(self, run: RunId, step: int) -> Draw:
         """Write the pick as a ledger entry."""

@@ -269,7 +269,8 @@ class Replayer:
         self.taken += at.tolist()
         self._joined.update(groups)
         ages = np.maximum(self.pool.ages(self._now.version, self._run, at), 0)
-        chances, had = drawn.probabilities, self.pool.advantage[at]
+        chances = drawn.probabilities
+        advantages, priorities = self.pool.advantage[at], self.pool.priority[at]
         return [
             Pick(
                 slot=next(self._slots),
@@ -280,7 +281,8 @@ class Replayer:
                 probability=float(chances[place]),
                 reason=reason,
                 weight=1.0 if weights is None else float(weights[place]),
-                advantage=None if np.isnan(had[place]) else float(had[place]),
+                advantage=_known(advantages[place]),
+                priority=_known(priorities[place]),
             )
             for place, (trajectory, group) in enumerate(
                 zip(self.pool.trajectories(at), groups, strict=True)
@@ -316,3 +318,7 @@ class Replayer:
 
     def _stream(self, purpose: str, *items: str | int) -> np.random.Generator:
         return stream(self._seed, f"replay-{purpose}", self._now.step, *items)
+
+
+def _known(value: np.float32) -> float | None:
+    return None if np.isnan(value) else float(value)

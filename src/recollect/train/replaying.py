@@ -112,23 +112,15 @@ def uses_of(run: RunId, step: int, replayed: Replayed | None) -> list[Use]:
 def left_out_scores(
     run: RunId, step: int, drawn: Drawn, old: Mapping[int, NDArray[np.float64]]
 ) -> list[Score]:
-    """Write down what was measured of rows that were left out: they are not eligible again."""
+    """Write down what was measured of rows that were left out: they are not eligible again.
+
+    Advantage and priority stay what they were. A row that never had any gets none by this.
+    """
     found = []
     for pick in drawn.every:
-        if pick.slot in old:
-            measured = Ratios.of(old[pick.slot])
-            advantage = pick.advantage or 0.0
-            found.append(
-                Score(
-                    run,
-                    step,
-                    pick.trajectory.id,
-                    advantage,
-                    abs(advantage),
-                    measured.ess,
-                    measured.p99,
-                )
-            )
+        if pick.slot in old and pick.advantage is not None and pick.priority is not None:
+            ratios, kept = Ratios.of(old[pick.slot]), (pick.advantage, pick.priority)
+            found.append(Score(run, step, pick.trajectory.id, *kept, ratios.ess, ratios.p99))
     return found
 
 
