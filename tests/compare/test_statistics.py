@@ -164,15 +164,6 @@ def test_signs() -> None:
     assert higher_signs([0.5, 0.9, NAN], [0.4, 0.9, 0.1]) == Signs(1, 0, 2)
 
 
-@pytest.mark.parametrize(
-    ("found", "p"),
-    # 5 of 5: 2 / 32. 4 of 5: 2 * (5 + 1) / 32. Even: never below 1.
-    [(Signs(5, 0, 0), 0.0625), (Signs(1, 4, 3), 0.375), (Signs(2, 2, 0), 1), (Signs(0, 0, 5), 1)],
-)  # fmt: skip
-def test_the_sign_test(found: Signs, p: float) -> None:
-    assert found.p == pytest.approx(p)
-
-
 def test_unpaired_arms_are_refused() -> None:
     with pytest.raises(AssertionError, match="not paired"):
         ratio([1, 2], [1], median, "test")

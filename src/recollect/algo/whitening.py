@@ -8,26 +8,22 @@ from torch import Tensor
 from recollect.algo.checks import check_tokens
 
 
-def whiten(values: Tensor, mask: Tensor, *, shift: bool = True, eps: float = 1e-8) -> Tensor:
+def whiten(values: Tensor, mask: Tensor, *, eps: float = 1e-8) -> Tensor:
     """Standardise `values[N]` over the mask: (x - mean) / (std + eps), 0 outside it.
 
-    std is the sample standard deviation (n - 1). With `shift=False` the mean is put back, so only
-    the scale changes. Numbers without spread (none, one, or all equal) are not scaled: the result
-    is 0, or the values themselves with `shift=False`.
+    std is the sample standard deviation (n - 1). Numbers without spread (none, one, or all equal)
+    give 0.
     """
     check_tokens(mask, values=values)
     inside = torch.where(mask, values, 0.0)
     count = mask.sum()
     mean = inside.sum() / count.clamp(min=1)
     centred = torch.where(mask, inside - mean, 0.0)
-    if has_spread(values, mask):
-        std = (centred.square().sum() / (count - 1)).sqrt()
-        scaled = centred / (std + eps)
-    else:
+    if not has_spread(values, mask):
         # Rounding of the mean may leave a residue; equal numbers mean exactly 0.
-        scaled = torch.zeros_like(centred)
-        mean = inside if not shift else mean
-    return scaled if shift else torch.where(mask, scaled + mean, 0.0)
+        return torch.zeros_like(centred)
+    std = (centred.square().sum() / (count - 1)).sqrt()
+    return centred / (std + eps)
 
 
 def has_spread(values: Tensor, mask: Tensor) -> bool:

@@ -82,13 +82,6 @@ class Signs:
     worse: int
     ties: int
 
-    @property
-    def p(self) -> float:
-        """Two-sided sign test over the seeds that are no ties; 1 without any."""
-        n, most = self.better + self.worse, max(self.better, self.worse)
-        tail = sum(math.comb(n, k) for k in range(most, n + 1))
-        return min(1.0, 2 * tail / float(2**n))
-
 
 def median(values: Floats) -> Floats:
     """Median over the last axis; infinite as soon as a middle value is, NaN if any value is."""
