@@ -127,7 +127,8 @@ def test_a_copy_of_the_folders_store(twins: Twins, tmp_path: Path) -> None:
 def test_a_run_begins_with_the_pool_of_the_folder(twins: Twins, model: Path, here: Path) -> None:
     from train.small import settings
 
-    flags = ["eval.every=0", "run.steps=1", "run.name=next", f"pool.start_from={twins.server}"]
+    flags = ["eval.every=0", "run.steps=2", "run.name=next", f"pool.start_from={twins.server}"]
+    flags += ["replay.modes=[buffer]"]
     result = invoke("train", "small.yaml", *settings(model, *flags))
     assert result.exit_code == 0, result.output
     with open_reader(here / "runs" / "next" / "store.db") as reader:

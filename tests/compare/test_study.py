@@ -160,7 +160,7 @@ def test_an_interrupted_study_goes_on_as_if_nothing_had_happened(
 
     launch = Real()
     with monkeypatch.context() as patch:
-        patch.setattr("recollect.compare.worker._sinks", lambda path, config: {"kill": Killer()})
+        patch.setattr("recollect.train.running.open_sinks", lambda *_, **__: {"kill": Killer()})
         with pytest.raises(KeyboardInterrupt):
             trained(tmp_path / "broken", model, launch)
     assert launch.started == ["high/seed-0", "low/seed-0", "high/seed-1"]

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,31 @@ def another_sampler(session: Session) -> None:
     session.collector.collect = apart  # type: ignore[method-assign, assignment]
 
 
+def stopped_in(step: int) -> Callable[[Session], None]:
+    """Press Ctrl-C while the rows of a step are sampled: the run ends after it."""
+
+    def treat(session: Session) -> None:
+        collect, steps = session.collector.collect, count(1)
+
+        def once(*arguments: object) -> Collected:
+            if next(steps) == step:
+                signal.raise_signal(signal.SIGINT)
+            return collect(*arguments)  # type: ignore[arg-type]
+
+        session.collector.collect = once  # type: ignore[method-assign, assignment]
+
+    return treat
+
+
 HEALTHY = (*WIDE, *BUFFER, "run.steps=12", "replay.buffer_updates=1", "pool.max_age=8")
 CASES: Mapping[str, Case] = {
     "healthy": Case((*HEALTHY, "eval.every=6", "eval.tasks=6")),
     # As many rows as all steps but the last make, and failures are not kept.
     "never": Case((*BUFFER, "run.steps=4", "replay.start_rows=24", "pool.keep=successes")),
     "never by success": Case((*BUFFER, "run.steps=4", "replay.start_success=0.99")),
-    "never by progress": Case((*BUFFER, "run.steps=4", "replay.start_progress=0.9")),
+    "never by progress": Case(
+        (*BUFFER, "run.steps=16", "replay.start_progress=0.5"), treat=stopped_in(4)
+    ),
     "no successes": Case((*QUIET, "run.steps=4", "replay.modes=[mix]"), "Hopeless"),
     "late": Case((*BUFFER, "run.steps=9", "replay.start_rows=33")),
     "age": Case((*BUFFER, "run.steps=8", "pool.max_age=1", "replay.buffer_updates=3")),

@@ -217,8 +217,8 @@ def test_without_pyarrow_the_extra_is_named(
     for module in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.delitem(sys.modules, module)
     with open_store(tmp_path / "into.db") as store:
-        with pytest.raises(MissingExtra, match=r"recollect\[parquet\]"):
+        with pytest.raises(MissingExtra, match=r"\[parquet\]"):
             import_file(store, file)
-        with pytest.raises(MissingExtra, match=r"recollect\[parquet\]"):
+        with pytest.raises(MissingExtra, match=r"\[parquet\]"):
             export_file(store, tmp_path / "out.parquet", format="parquet", query=make.EVERYTHING)
     assert not (tmp_path / "out.parquet").exists()

@@ -97,7 +97,7 @@ def test_refusals(tmp_path: Path) -> None:
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtra, match=r"recollect\[plot\]"):
+    with pytest.raises(MissingExtra, match=r"\[plot\]"):
         plot_run([make_run(tmp_path / "demo")], tmp_path / "curve.png")
 
 

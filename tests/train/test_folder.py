@@ -77,7 +77,7 @@ def test_files_are_the_same_ones_from_anywhere(
     for name in ("model", "tiny", "earlier"):
         (tmp_path / name).mkdir()
     (tmp_path / "mine.py").write_text("")
-    flags = ["environment.name=mine.py:World", "pool.start_from=earlier"]
+    flags = ["environment.name=mine.py:World", "pool.start_from=earlier", "replay.modes=[buffer]"]
     found = create_run(tmp_path / "a", make_config(Path("model"), *flags)).load()
     assert found.model.name == str(tmp_path / "model")
     assert found.environment.name == f"{tmp_path / 'mine.py'}:World"
