@@ -56,7 +56,7 @@ def test_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_as_it_is_here() -> None:
-    """Whatever these tests run in was installed from a folder with this project, or from a wheel."""
+    """What these tests run in was installed from a folder with this project, or from a wheel."""
     found = re.fullmatch(r"pip install (?:-e )?'(.+)\[train\]'", install_command("train"))
     assert found is not None
     assert found[1] == "recollect" or (Path(found[1]) / "pyproject.toml").is_file()
