@@ -263,6 +263,16 @@ def test_an_adapter_is_enough_to_ask_for_it(tmp_path: Path) -> None:
     assert all("lora_" in name for name, _ in again.trainable())
 
 
+def test_adapters_name_their_modules_in_one_order(tmp_path: Path) -> None:
+    """The same adapters are the same bytes, whatever order a process has its sets in."""
+    load_policy("tiny", lora=LORA).save(tmp_path / "first")
+    load_policy("tiny", adapter=tmp_path / "first").save(tmp_path / "again")
+    for name in ("first", "again"):
+        found = json.loads((tmp_path / name / "adapter_config.json").read_text())["target_modules"]
+        assert len(found) == 7
+        assert found == sorted(found)
+
+
 def test_a_folder_with_an_adapter_is_a_model(tmp_path: Path) -> None:
     policy = load_policy("tiny", lora=LORA)
     _train_a_little(policy)

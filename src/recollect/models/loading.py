@@ -211,7 +211,7 @@ def _with_lora(model: Any, lora: Lora | None, adapter: Path | None, revision: st
     from transformers.pytorch_utils import Conv1D
 
     if adapter is not None:
-        return PeftModel.from_pretrained(model, str(adapter), is_trainable=True)
+        return _in_order(PeftModel.from_pretrained(model, str(adapter), is_trainable=True))
     assert lora is not None
     targets: str | list[str] = list(lora.targets) if lora.targets else "all-linear"
     settings = LoraConfig(
@@ -224,7 +224,15 @@ def _with_lora(model: Any, lora: Lora | None, adapter: Path | None, revision: st
         task_type="CAUSAL_LM",
         revision=revision,  # of the base: an adapter fits no other
     )
-    return get_peft_model(model, settings)
+    return _in_order(get_peft_model(model, settings))
+
+
+def _in_order(model: Any) -> Any:
+    """Sort the names of adapted modules: peft keeps a set, and would save it in any order."""
+    for settings in model.peft_config.values():
+        if isinstance(settings.target_modules, set):
+            settings.target_modules = sorted(settings.target_modules)
+    return model
 
 
 def _switch_off_dropout(model: torch.nn.Module) -> None:
