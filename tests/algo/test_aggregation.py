@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -6,8 +8,8 @@ from hypothesis import strategies as st
 from recollect.algo.aggregation import (
     MODES,
     Mode,
-    aggregate,
     batch_denominator,
+    contributions,
     token_weights,
 )
 from recollect.algo.rows import Rows
@@ -18,6 +20,11 @@ from .batches import Batch, batches, bounded, flags, gradient, tokens
 ROWS = Rows.from_lengths([3, 2, 1])
 LOSSES = tokens(1.0, 2.0, 3.0, 4.0, 100.0, 100.0)
 MASK = flags(1, 1, 1, 1, 0, 0)
+
+
+def loss(*batch: Any, **how: Any) -> torch.Tensor:
+    """Add up what every token contributes, as a step does."""
+    return contributions(*batch, **how).sum()
 
 
 def norm_of(mode: Mode) -> float | None:
@@ -34,7 +41,7 @@ def norm_of(mode: Mode) -> float | None:
     ],
 )
 def test_by_hand(mode: Mode, expected: float) -> None:
-    found = aggregate(LOSSES, ROWS, MASK, mode=mode, norm=norm_of(mode))
+    found = loss(LOSSES, ROWS, MASK, mode=mode, norm=norm_of(mode))
     assert found.shape == ()
     assert found.item() == pytest.approx(expected)
 
@@ -43,9 +50,7 @@ def test_by_hand(mode: Mode, expected: float) -> None:
 def test_an_empty_batch_is_zero_and_still_attached(mode: Mode) -> None:
     for lengths in ([], [0], [0, 0]):
         losses = torch.zeros(0, requires_grad=True)
-        found = aggregate(
-            losses, Rows.from_lengths(lengths), flags(), mode=mode, norm=norm_of(mode)
-        )
+        found = loss(losses, Rows.from_lengths(lengths), flags(), mode=mode, norm=norm_of(mode))
         assert found.item() == 0.0
         assert found.requires_grad
         assert torch.autograd.grad(found, losses)[0].tolist() == []
@@ -54,7 +59,7 @@ def test_an_empty_batch_is_zero_and_still_attached(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_fully_masked_batch_is_zero_with_gradient_zero(mode: Mode) -> None:
     losses = tokens(1.0, float("nan"), grad=True)
-    found = aggregate(losses, Rows.from_lengths([1, 1]), flags(0, 0), mode=mode, norm=norm_of(mode))
+    found = loss(losses, Rows.from_lengths([1, 1]), flags(0, 0), mode=mode, norm=norm_of(mode))
     assert found.item() == 0.0
     assert gradient(found, losses).tolist() == [0.0, 0.0]
 
@@ -63,9 +68,9 @@ def test_a_fully_masked_batch_is_zero_with_gradient_zero(mode: Mode) -> None:
 def test_gradient(mode: Mode) -> None:
     losses = LOSSES.clone().requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda x: aggregate(x, ROWS, MASK, mode=mode, norm=norm_of(mode)), losses
+        lambda x: loss(x, ROWS, MASK, mode=mode, norm=norm_of(mode)), losses
     )
-    slope = gradient(aggregate(losses, ROWS, MASK, mode=mode, norm=norm_of(mode)), losses)
+    slope = gradient(loss(losses, ROWS, MASK, mode=mode, norm=norm_of(mode)), losses)
     weights = token_weights(ROWS, MASK, mode=mode, norm=norm_of(mode), dtype=torch.float64)
     torch.testing.assert_close(slope, weights)
 
@@ -73,7 +78,7 @@ def test_gradient(mode: Mode) -> None:
 def test_denominators() -> None:
     assert batch_denominator(ROWS, MASK, mode="token-mean") == 4.0
     assert batch_denominator(ROWS, MASK, mode="seq-mean-token-sum") == 3.0
-    found = aggregate(LOSSES, ROWS, MASK, mode="token-mean", denominator=20.0)
+    found = loss(LOSSES, ROWS, MASK, mode="token-mean", denominator=20.0)
     assert found.item() == pytest.approx(0.5)
 
 
@@ -81,24 +86,24 @@ def test_a_step_in_which_nothing_counts_is_zero() -> None:
     nothing = flags(0, 0, 0, 0, 0, 0)
     total = batch_denominator(ROWS, nothing, mode="token-mean")
     assert total == 0.0
-    assert aggregate(LOSSES, ROWS, nothing, mode="token-mean", denominator=total).item() == 0.0
+    assert loss(LOSSES, ROWS, nothing, mode="token-mean", denominator=total).item() == 0.0
 
 
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="mode must be one of token-mean, seq-mean-token-mean"):
-        aggregate(LOSSES, ROWS, MASK, mode="mean")  # type: ignore[arg-type]
+        loss(LOSSES, ROWS, MASK, mode="mean")
     with pytest.raises(ValueError, match="norm goes with"):
-        aggregate(LOSSES, ROWS, MASK, mode="seq-mean-token-sum-norm")
+        loss(LOSSES, ROWS, MASK, mode="seq-mean-token-sum-norm")
     with pytest.raises(ValueError, match="norm goes with"):
-        aggregate(LOSSES, ROWS, MASK, mode="token-mean", norm=8.0)
+        loss(LOSSES, ROWS, MASK, mode="token-mean", norm=8.0)
     with pytest.raises(ValueError, match="norm must be positive"):
-        aggregate(LOSSES, ROWS, MASK, mode="seq-mean-token-sum-norm", norm=0.0)
+        loss(LOSSES, ROWS, MASK, mode="seq-mean-token-sum-norm", norm=0.0)
     with pytest.raises(ValueError, match="denominator must be in"):
-        aggregate(LOSSES, ROWS, MASK, mode="token-mean", denominator=-1.0)
+        loss(LOSSES, ROWS, MASK, mode="token-mean", denominator=-1.0)
     with pytest.raises(ValueError, match=r"mask\[6\], losses\[5\]"):
-        aggregate(LOSSES[:5], ROWS, MASK, mode="token-mean")
+        loss(LOSSES[:5], ROWS, MASK, mode="token-mean")
     with pytest.raises(ValueError, match=r"rows\[2\]"):
-        aggregate(LOSSES, Rows.from_lengths([2]), MASK, mode="token-mean")
+        loss(LOSSES, Rows.from_lengths([2]), MASK, mode="token-mean")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -115,7 +120,7 @@ def test_pieces_add_up_to_the_whole(mode: Mode, batch: Batch, cut: int) -> None:
         piece = Rows(rows.index[inside] - first, last - first)
         shares.append(batch_denominator(piece, mask[inside], mode=mode))
         parts.append(
-            aggregate(
+            loss(
                 losses[inside],
                 piece,
                 mask[inside],
@@ -124,7 +129,7 @@ def test_pieces_add_up_to_the_whole(mode: Mode, batch: Batch, cut: int) -> None:
                 norm=norm_of(mode),
             )
         )
-    whole = aggregate(losses, rows, mask, mode=mode, norm=norm_of(mode))
+    whole = loss(losses, rows, mask, mode=mode, norm=norm_of(mode))
     torch.testing.assert_close(parts[0] + parts[1], whole)
     assert sum(shares) == total
 
@@ -136,7 +141,7 @@ def test_means_of_a_constant_are_that_constant(batch: Batch) -> None:
     nonempty = Rows.from_labels(batch.rows.index)
     sevens = torch.full(everything.shape, 7.0, dtype=torch.float64)
     for mode in ("token-mean", "seq-mean-token-mean"):
-        found = aggregate(sevens, nonempty, everything, mode=mode)
+        found = loss(sevens, nonempty, everything, mode=mode)
         assert found.item() == pytest.approx(7.0 if everything.numel() else 0.0)
 
 

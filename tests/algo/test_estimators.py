@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from recollect.algo import corrections, losses
-from recollect.algo.aggregation import aggregate
+from recollect.algo.aggregation import contributions
 from recollect.algo.rows import spread
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.proof.enumerable import (
@@ -239,5 +239,5 @@ def test_gspo_on_fresh_rows_divides_by_length_through_aggregation(seed: int) -> 
         EVERYTHING,
         ROWS,
     )
-    total = aggregate(loss, ROWS, EVERYTHING, mode="seq-mean-token-mean")
+    total = contributions(loss, ROWS, EVERYTHING, mode="seq-mean-token-mean").sum()
     torch.testing.assert_close(gradient(total, case.theta), -case.truth / 2)

@@ -8,7 +8,7 @@ from hypothesis import given
 from torch import Tensor
 
 from recollect.algo import losses
-from recollect.algo.aggregation import aggregate
+from recollect.algo.aggregation import contributions
 from recollect.algo.ratios import MAX_LOG_RATIO
 from recollect.algo.rows import Rows, row_means, spread
 from recollect.algo.surrogate import TokenDiagnostics
@@ -134,7 +134,7 @@ def test_gspo_by_hand() -> None:
 def test_gspo_equals_the_sequence_objective(batch: Batch) -> None:
     """Value and gradient of -mean_i min(s_i A_i, clip(s_i) A_i), the paper's own form."""
     loss, _ = losses.gspo(*batch.arguments, batch.rows, low=0.2, high=0.3)
-    ours = aggregate(loss, batch.rows, batch.mask, mode="seq-mean-token-mean")
+    ours = contributions(loss, batch.rows, batch.mask, mode="seq-mean-token-mean").sum()
     moved = torch.where(batch.mask, batch.logprobs - batch.behaviour.detach(), 0.0)
     drift = row_means(moved, batch.rows, batch.mask).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratios = drift.exp()

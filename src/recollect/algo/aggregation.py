@@ -39,24 +39,6 @@ MODES: tuple[Mode, ...] = (
 )
 
 
-def aggregate(
-    losses: Tensor,
-    rows: Rows,
-    mask: Tensor,
-    *,
-    mode: Mode,
-    denominator: float | None = None,
-    norm: float | None = None,
-) -> Tensor:
-    """Weighted sum of `losses[N]` over the mask: a scalar, never NaN for finite losses.
-
-    `denominator` replaces the batch's own (tokens or rows, see `batch_denominator`). `norm` is Dr.
-    GRPO's constant, usually the longest allowed completion, and goes with that mode only.
-    """
-    found = contributions(losses, rows, mask, mode=mode, denominator=denominator, norm=norm)
-    return found.sum()
-
-
 def contributions(
     losses: Tensor,
     rows: Rows,
@@ -66,7 +48,12 @@ def contributions(
     denominator: float | None = None,
     norm: float | None = None,
 ) -> Tensor:
-    """What each of `losses[N]` adds to their aggregate: [N], 0 outside the mask."""
+    """What each of `losses[N]` adds to the step's loss: [N], 0 outside the mask.
+
+    Their sum is the loss, never NaN for finite losses. `denominator` replaces the batch's own
+    (tokens or rows, see `batch_denominator`). `norm` is Dr. GRPO's constant, usually the longest
+    allowed completion, and goes with that mode only.
+    """
     check_tokens(mask, losses=losses)
     weights = token_weights(
         rows, mask, mode=mode, denominator=denominator, norm=norm, dtype=losses.dtype

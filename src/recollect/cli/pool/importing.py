@@ -117,10 +117,7 @@ def import_(
     reported with line, field and reason. Importing a file twice changes nothing. Environment,
     run and reward options are for messages, which need not say those themselves.
     """
-    if model is None:
-        for name, value in (("--policy-version", policy_version), ("--temperature", temperature)):
-            if value is not None:
-                raise typer.BadParameter(f"{name} goes with --model")
+    sampled = _sampled_by(model, policy_version, temperature)
     from recollect.store.importing import import_file
     from recollect.types import RunId
 
@@ -135,11 +132,7 @@ def import_(
             strict=strict,
             default_reward=default_reward,
             success_threshold=success_threshold,
-            sampled=None
-            if model is None
-            else _sampled_by(
-                model, policy_version or 0, 1.0 if temperature is None else temperature
-            ),
+            sampled=sampled,
         )
     if as_json:
         _write_json(path, report)
@@ -149,15 +142,24 @@ def import_(
         raise typer.Exit(FINDINGS)
 
 
-def _sampled_by(model: str, version: int, temperature: float) -> SampledBy:
+def _sampled_by(
+    model: str | None, version: int | None, temperature: float | None
+) -> SampledBy | None:
     """Say who sampled the tokens: needs the model's tokenizer, so the extra train."""
+    if model is None:
+        for name, value in (("--policy-version", version), ("--temperature", temperature)):
+            if value is not None:
+                raise typer.BadParameter(f"{name} goes with --model")
+        return None
     from recollect.cli.train import require_training
     from recollect.store.foreign.sampler import SampledBy
 
     require_training()
     from recollect.models.loading import load_chat
 
-    return SampledBy(load_chat(model).fingerprint, version, temperature)
+    return SampledBy(
+        load_chat(model).fingerprint, version or 0, 1.0 if temperature is None else temperature
+    )
 
 
 @contextmanager
