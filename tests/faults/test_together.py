@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from factories import FakeRun, person_mark
-from recollect.errors import UnknownId
+from recollect.errors import StoreBusy, UnknownId
 from recollect.replay.pool import Pool
 from recollect.store import open_reader
 from recollect.store.records import Batch, Query
@@ -144,6 +146,21 @@ def test_a_commit_waits_longer_than_a_person_may_ask(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "pool.db") as store:
         (milliseconds,) = store._connection.execute("PRAGMA busy_timeout").fetchone()
         assert milliseconds > person._SECONDS * 1000
+
+
+def test_a_file_that_stays_locked_is_said_to_be_and_loses_nothing(tmp_path: Path) -> None:
+    """A foreign program that takes SQLite's lock ends a commit with a clear error, no more."""
+    path = tmp_path / "pool.db"
+    with SqliteStore(path, journal="truncate") as store:
+        store.commit(FAKE.setup())
+        store._connection.execute("PRAGMA busy_timeout = 50")
+        with closing(sqlite3.connect(path, isolation_level=None)) as foreign:
+            foreign.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(StoreBusy, match="stayed locked") as caught:
+                store.commit(FAKE.step(0))
+            assert "Close other programs" in str(caught.value.hint)
+        store.commit(FAKE.step(0))
+        assert store.get(FAKE.ids(0)) == FAKE.trajectories(0)
 
 
 @pytest.mark.long
