@@ -66,6 +66,18 @@ def test_a_run_in_another_environment(run: Path) -> None:
     assert {cell["level"] for cell in cells[:-1]} == {1, 2}
 
 
+def test_an_environment_with_options(model: Path, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sums.jsonl"
+    file.write_text("".join(f'{{"prompt": "{n} + 1 =", "answer": "{n + 1}"}}\n' for n in range(40)))
+    (tmp_path / "rewards.py").write_text("def always(text, fields):\n    return 1.0\n")
+    reward = f"reward={tmp_path / 'rewards.py'}:always"
+    for policy in (model, run):
+        command = ("eval", policy, "--env", f"single_turn:{file}", "--tasks", 3)
+        assert_refused(invoke(*command), "reward")
+        assert ask_json(*command, "--set", reward)[-1]["success"] == 1.0
+    assert invoke(*command, "--set", "reward").exit_code == 2
+
+
 def test_failures_are_told(model: Path) -> None:
     result = invoke("eval", model, "--env", f"{WORLDS}:Broken", "--tasks", 2, "--split", "train")
     assert result.exit_code == 0

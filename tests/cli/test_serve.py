@@ -62,6 +62,9 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     store = tmp_path / "served.db"
     result = invoke("serve", "policy", str(tmp_path / "nothing"), "--store", store)
     assert_refused(result, "cannot be loaded")
+    result = invoke("serve", "policy", "tiny", "--set", "user=solo", "--store", store)
+    assert_refused(result, "no option user", "--env")
+    assert_refused(invoke("serve", "policy", "tiny", "--env", "desk", "--set", "user=solo"), "user")
     wrong = invoke("serve", "policy", "tiny", "--port", 70_000, "--store", store)
     assert wrong.exit_code == 2
     assert "65535" in wrong.stderr

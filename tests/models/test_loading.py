@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from recollect.errors import ModelMissing
@@ -271,6 +272,18 @@ def test_adapters_name_their_modules_in_one_order(tmp_path: Path) -> None:
         found = json.loads((tmp_path / name / "adapter_config.json").read_text())["target_modules"]
         assert len(found) == 7
         assert found == sorted(found)
+
+
+def test_adapters_are_safetensors_or_nothing(tmp_path: Path) -> None:
+    """Peft also takes adapter_model.bin, which is a pickle."""
+    policy = load_policy("tiny", lora=LORA)
+    policy.save(tmp_path)
+    weights = tmp_path / "adapter_model.safetensors"
+    torch.save(load_file(weights), tmp_path / "adapter_model.bin")
+    weights.unlink()
+    for load in (lambda: load_policy(str(tmp_path)), lambda: load_policy("tiny", adapter=tmp_path)):
+        with pytest.raises(ModelMissing, match=r"no adapter_model\.safetensors"):
+            load()
 
 
 def test_a_folder_with_an_adapter_is_a_model(tmp_path: Path) -> None:

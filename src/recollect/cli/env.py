@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.failure import FINDINGS
 from recollect.cli.output import Column, remark, say, waiting, write_json, write_table
 from recollect.cli.store_option import EXITS_WITH_FINDINGS, JsonOption, examples
@@ -32,10 +33,6 @@ app = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The environment's name.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the environment; repeatable."),
-]
 
 # Tasks that `play --seed` chooses among.
 _CHOICE = 200
@@ -44,23 +41,7 @@ _CHOICE = 200
 def _load(name: str, settings: Sequence[str] | None) -> Environment:
     from recollect.envs.registry import load_environment
 
-    return load_environment(name, **_options(settings))
-
-
-def _options(settings: Sequence[str] | None) -> dict[str, object]:
-    """Read KEY=VALUE as YAML would, so that levels=[1,2] is a list and size=50 a number."""
-    import yaml
-
-    options: dict[str, object] = {}
-    for setting in settings or ():
-        key, equals, value = setting.partition("=")
-        if not equals or not key.isidentifier():
-            raise typer.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
-        try:
-            options[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise typer.BadParameter(f"{setting!r}: {error}", param_hint="--set") from error
-    return options
+    return load_environment(name, **environment_options(settings))
 
 
 @app.command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.output import Column, remark, say, write_json, write_table
 from recollect.cli.store_option import JsonOption, examples
 from recollect.cli.train import require_training
@@ -20,6 +21,7 @@ EPILOG = examples(
     "recollect eval tiny --tasks 120",
     "recollect eval runs/demo-1 --split test --tasks 240",
     "recollect eval tiny --env desk:airline --level 1 --level 2 --json",
+    "recollect eval tiny --env single_turn:prompts.jsonl --set reward=rewards.py:exact",
 )
 
 
@@ -28,6 +30,7 @@ def evaluate(
     environment: Annotated[
         str | None, typer.Option("--env", help="The environment; default: the run's, or desk.")
     ] = None,
+    settings: SetOption = None,
     split: Annotated[str, typer.Option("--split", help="The split.")] = "test",
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
     level: Annotated[list[int] | None, typer.Option("--level", help="Only these levels.")] = None,
@@ -38,7 +41,7 @@ def evaluate(
     """Score a policy by domain and level, beside the best score that needs no skill.
 
     A run is scored with its own settings: environment, levels and limits of an episode. In another
-    environment all levels count, unless --level names some.
+    environment all levels count, unless --level names some, and options are those of --set alone.
     """
     require_training()
     from contextlib import closing
@@ -51,6 +54,8 @@ def evaluate(
     flags += [f"eval.rows={rows}", f"eval.temperature={temperature}"]
     if environment is not None:
         flags += _elsewhere(policy, environment)
+    environment_options(settings)  # refuses what is none, in words of the command line
+    flags += [f"environment.options.{setting}" for setting in settings or ()]
     if level:
         flags.append(f"environment.levels={list(level)}")
     config, loaded = load_subject(policy, flags)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.output import remark, say
 from recollect.cli.serving import served, wait_for_the_end
 from recollect.cli.store_option import examples
@@ -50,6 +51,7 @@ def policy(
         str | None,
         typer.Option("--env", metavar="NAME", help="Environment that they belong to; RUN's own."),
     ] = None,
+    settings: SetOption = None,
     threshold: Annotated[
         float, typer.Option(help="Reward from which a conversation is a success.")
     ] = 1.0,
@@ -63,6 +65,7 @@ def policy(
     the task by metadata={"task": ID} in the first request. Ctrl-C ends, when what is being
     answered is answered.
     """
+    options = environment_options(settings)
     require_training()
     from contextlib import ExitStack
 
@@ -75,7 +78,7 @@ def policy(
     with ExitStack() as stack:
         opened = stack.enter_context(open_store(where))
         chance = secrets.randbelow(2**31) if seed is None else seed
-        service, turn_tokens = open_service(run, opened, environment, chance)
+        service, turn_tokens = open_service(run, opened, environment, chance, options)
         stack.callback(service.close)
         server = PolicyServer(service, port, turn_tokens, threshold)
         stack.enter_context(served(server, "recollect-policy"))

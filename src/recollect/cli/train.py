@@ -25,7 +25,7 @@ TRAIN_EPILOG = examples(
     "recollect train ppo --preset standard run.steps=40",
     "recollect train demo --method het",
     "recollect train demo --dry-run",
-    "recollect train my.yaml --engine verl --nodes 2 --gpus 8 --dry-run",
+    "recollect train my.yaml --engine verl --nodes 2 --gpus 8 --ray auto --dry-run",
     exits=EXITS_OF_RUNS,
 )
 RESUME_EPILOG = examples("recollect resume", "recollect resume runs/demo-1", exits=EXITS_OF_RUNS)
@@ -251,6 +251,9 @@ def _run(
 def _cluster(loaded: LoadedConfig, nodes: int | None, gpus: int | None, ray: str | None) -> Cluster:
     from recollect.integrations.verl.cluster import Cluster
 
+    if (nodes or 1) > 1 and not ray:
+        what = f"--nodes {nodes} needs a Ray cluster that is up"
+        raise typer.BadParameter(f"{what}: start it on every node, then add --ray auto")
     cpu = loaded.config.model.device == "cpu"
     return Cluster(nodes or 1, gpus or 1, cpu, ray or "")
 

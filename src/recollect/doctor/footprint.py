@@ -101,7 +101,8 @@ def _disk(history: History) -> Iterator[Finding]:
         "disk_will_be_full",
         f"The store grows by {each / 1e6:.1f} MB a step: {left} more steps need "
         f"{each * left / 1e9:.2f} GB, {free / 1e9:.2f} GB are free. "
-        f"Make room, or: recollect pool prune --store {shlex.quote(str(store))}",
+        f"Make room, or: recollect pool prune --max-rows N --yes --compact --store "
+        f"{shlex.quote(str(store))}",
         (
             Evidence("bytes of the store", float(snapshot.file_bytes), snapshot.step),
             Evidence("bytes free", float(free)),

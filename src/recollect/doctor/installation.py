@@ -67,7 +67,7 @@ def _extras() -> list[Check]:
     try:
         declared = metadata.requires("recollect") or []
     except metadata.PackageNotFoundError:
-        hint = "Install Recollect itself: pip install recollect"
+        hint = "Install Recollect itself: pip install . in the folder of its repository"
         return [Check("extras", False, "recollect is not installed as a package", hint)]
     wanted: dict[str, list[str]] = {}
     for text in declared:

@@ -19,6 +19,7 @@ from recollect.models.columns import Plan as ColumnPlan
 from recollect.models.columns import attach, has_columns, read_plan, save_columns
 
 _ADAPTER = "adapter_config.json"
+_ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Other layers (convolutions, states, chunks) carry something from token to token that neither
 # our cache nor our packing knows about.
@@ -211,6 +212,8 @@ def _with_lora(model: Any, lora: Lora | None, adapter: Path | None, revision: st
     from transformers.pytorch_utils import Conv1D
 
     if adapter is not None:
+        if not (adapter / _ADAPTER_WEIGHTS).is_file():  # peft would take the other format, a pickle
+            raise ModelMissing(str(adapter), f"it has no {_ADAPTER_WEIGHTS}")
         return _in_order(PeftModel.from_pretrained(model, str(adapter), is_trainable=True))
     assert lora is not None
     targets: str | list[str] = list(lora.targets) if lora.targets else "all-linear"

@@ -82,8 +82,12 @@ def load_embedder(name: str) -> Embed:
     if built_in is not None and built_in.origin is not None:
         folder = str(Path(built_in.origin).parent / "model")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModel.from_pretrained(folder).eval()
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model = AutoModel.from_pretrained(
+            folder,
+            trust_remote_code=False,
+            use_safetensors=True,  # the other format is pickle
+        ).eval()
     except (OSError, ValueError) as error:
         raise ModelMissing(name, str(error)) from error
 

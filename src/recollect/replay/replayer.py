@@ -162,10 +162,10 @@ class Replayer:
             return []
         # A stored success that was mixed in is a success of its group.
         solved = {row.group for row in fresh if row.success} | self._joined
-        dead = {row.group: row.task for row in fresh if row.group not in solved}
-        self._looked |= bool(dead)
+        unsolved = {row.group: row.task for row in fresh if row.group not in solved}
+        self._looked |= bool(unsolved)
         picks: list[Pick] = []
-        for group, task in dead.items():
+        for group, task in unsolved.items():
             number = self._tasks.number(task)
             if number is None:
                 continue

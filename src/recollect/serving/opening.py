@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
-from recollect.errors import RunMissing, UnknownTask
+from recollect.errors import BadEnvironment, RunMissing, UnknownTask
 from recollect.models.loading import Policy, load_policy
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
@@ -22,16 +23,21 @@ from recollect.types import RunId, Task
 
 
 def open_service(
-    name: str, store: Store | None, environment: str | None, seed: int
+    name: str,
+    store: Store | None,
+    environment: str | None,
+    seed: int,
+    options: Mapping[str, object] | None = None,
 ) -> tuple[PolicyService, int]:
     """Open a policy for serving; also gives how long an answer may get where nobody says.
 
     `environment` names the one whose tasks the agents attempt: its version and its tasks' keys
     make rows that a run on it can replay. None is the run's own; for a model by name, none.
+    `options` are the environment's, on top of the run's where it is the run's own.
     """
     config, policy, step, version = _policy(name)
     is_run = RunFolder(Path(name)).config.is_file()
-    world = _environment(config, environment, is_run)
+    world = _environment(config, environment, is_run, options or {})
     label = Path(name).name or name
     origin = Origin(
         name=label,
@@ -63,11 +69,16 @@ def _policy(name: str) -> tuple[Config, Policy, int, int]:
     return config, policy_from(config, checkpoint), checkpoint.step, version
 
 
-def _environment(config: Config, name: str | None, is_run: bool) -> Environment | None:
+def _environment(
+    config: Config, name: str | None, is_run: bool, options: Mapping[str, object]
+) -> Environment | None:
     if name is not None:
-        return load_environment(name)
+        return load_environment(name, **options)
     if is_run:
-        return load_environment(config.environment.name, **config.environment.options)
+        own = {**config.environment.options, **options}
+        return load_environment(config.environment.name, **own)
+    if options:
+        raise BadEnvironment("(none)", f"it has no option {next(iter(options))}", "Name it: --env")
     return None
 
 

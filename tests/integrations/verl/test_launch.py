@@ -111,6 +111,10 @@ def test_an_interrupt_lets_the_driver_finish_its_step(
 
 def test_a_dry_run_shows_what_verl_is_told(model: Path, here: Path) -> None:
     words = ["train", "small.yaml", "--engine", "verl", "--gpus", "2", "--nodes", "3"]
+    refused = invoke(*words, "--dry-run", *settings(model))
+    assert refused.exit_code == 2
+    assert "--ray auto" in refused.stderr
+    words += ["--ray", "auto"]
     result = invoke(*words, "--dry-run", *settings(model))
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()

@@ -133,7 +133,7 @@ class NotesSettings(Section):
         default="minilm",
         min_length=1,
         description="Model of embedding retrieval: minilm, which the extra embeddings brings "
-        "along, or any model that sentence-transformers can load.",
+        "along, or any encoder whose sentence vector is the mean over its tokens.",
     )
     start_from: str | None = Field(
         default=None,

@@ -46,7 +46,8 @@ class ReplaySettings(Section):
         default=1,
         ge=1,
         le=MOST,
-        description="Fresh rows that every group has at least (mix).",
+        description="Fresh rows that every group has at least (mix); settings that would leave "
+        "fewer are refused.",
     )
     repair_rows: int = Field(
         default=1,
