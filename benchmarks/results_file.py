@@ -24,13 +24,10 @@ def write_results(
     name: str, figures: object, seeds: Sequence[int], packages: Sequence[str]
 ) -> Path:
     """Write benchmarks/results/NAME.json with figures, seeds, command, versions and commit."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
     about = {
         "name": name,
         "command": " ".join(["python", *sys.argv]),
-        "commit": commit.stdout.strip(),
+        "commit": _commit(),
         "seeds": list(seeds),
         "versions": {
             "python": platform.python_version(),
@@ -43,3 +40,14 @@ def write_results(
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def _commit() -> str:
+    """Name the commit; "-dirty" where something but results of other benchmarks was changed."""
+
+    def git(*words: str) -> str:
+        found = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+        return found.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{RESULTS}")
+    return git("describe", "--always") + ("-dirty" if changed else "")
