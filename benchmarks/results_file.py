@@ -49,5 +49,7 @@ def _commit() -> str:
         found = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
         return found.stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", f":(exclude){RESULTS}")
+    changed = git(
+        "status", "--porcelain", "--untracked-files=no", "--", ".", f":(exclude){RESULTS}"
+    )
     return git("describe", "--always") + ("-dirty" if changed else "")

@@ -86,5 +86,7 @@ def test_arms_that_cannot_be_compared() -> None:
         check_arms("demo", ["train.epochs=2"], [Arm("a", ("train.epochs=2",)), Arm("b")])
     with pytest.raises(BadComparison, match="never evaluates"):
         check_arms("demo", ["eval.every=0"], [Arm("a", ("train.epochs=2",)), Arm("b")])
+    with pytest.raises(BadComparison, match=r"not examined alike: eval\.split"):
+        check_arms("demo", [], [Arm("a", ("eval.split=test",)), Arm("b")])
     with pytest.raises(BadConfig):
         check_arms("demo", [], [Arm("a", ("train.epoch=2",)), Arm("b")])

@@ -11,6 +11,7 @@ from recollect.compare.tuning import (
     Axis,
     Trial,
     Tuning,
+    _folder_name,
     check_tuning,
     default_axes,
     parse_axis,
@@ -122,3 +123,11 @@ def test_long_settings_still_make_a_folder(tmp_path: Path) -> None:
     axes = tuple(Axis(f"environment.options.setting_number_{n}", ("1",)) for n in range(9))
     grid = ArmGrid("demo", [], Arm("a"), Tuning(SEEDS, axes), tmp_path)
     assert len(grid.jobs[0][0].path.parent.name) < 120
+
+
+def test_points_that_look_alike_have_folders_of_their_own() -> None:
+    points = [("a=1e-1",), ("a=1e+1",), ("a=1e1",), ("a=[1,2]",), ("a=[1;2]",), ("a=" + "1" * 200,)]
+    names = [_folder_name(point) for point in points]
+    assert len(set(names)) == len(names)
+    assert names[0] == "a-1e-1"
+    assert max(map(len, names)) < 120

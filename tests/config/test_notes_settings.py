@@ -47,6 +47,7 @@ def test_notes_are_off_by_default() -> None:
         (("notes.rollout=mixed", "notes.share=0.1"), "no guided row"),
         (("notes.evaluation=mixed",), "eval.rows"),
         (("distill.every=1", "distill.by=endpoint"), "distill.url"),
+        (("distill.url=ftp://somewhere",), "distill.url"),
         (("notes.share=1.5",), "notes.share"),
         (("distill.kinds=[]",), "distill.kinds"),
         (("notes.rolout=all",), "notes.rollout"),

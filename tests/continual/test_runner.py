@@ -117,11 +117,21 @@ def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
     write_whole(target, half)  # is there: nothing is done again
 
 
+STORED_ROWS = ("continual.method=replay", "continual.replay.kind=trajectories")
+
+
 def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: Path) -> None:
     with pytest.raises(BadContinual, match="no domain 'south'"):
         journey_of(tmp_path / "a", model, "continual.task_order=[south]")
     with pytest.raises(BadContinual, match="not with vllm"):
         journey_of(tmp_path / "c", model, "rollout.engine=vllm")
+    for flags, why in (
+        (("continual.method=fusion", "continual.fusion.rule=fisher", "model.lora.rank=2"), "apart"),
+        (("continual.method=sft", "notes.rollout=mixed"), "stage 0 would have"),
+        ((*STORED_ROWS, "replay.modes=[mix]", "replay.participation=baseline"), "stage 1 would"),
+    ):
+        with pytest.raises(BadContinual, match=why):
+            journey_of(tmp_path / "c", model, *flags)
     assert not (tmp_path / "c").exists()
     journey = journey_of(tmp_path / "b", model)
     assert journey_of(tmp_path / "b", model).path == journey.path  # the same again goes on

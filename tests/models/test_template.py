@@ -135,6 +135,7 @@ def test_no_space_is_put_before_a_piece(scheme: str) -> None:
     anchor = chat._encode("\n", True)
     for text in ("ask", " ask", "é\n", "the user"):
         assert chat.decode([*anchor, *chat.plain(text)]) == "\n" + text
+        assert chat.spoken(text) == chat.plain(text)  # what a demo has the assistant say
     pieces = chat.opening(Opening((system("the thing"), user("ask"))))
     ids = [token for piece in pieces for token in piece.ids]
     wanted = "<|system|>\nthe thing</s>\n<|user|>\nask</s>\n<|assistant|>\n"

@@ -11,6 +11,7 @@ from recollect.replay.controller import Controller, Measured, Targets
 from recollect.replay.eligibility import Rules
 from recollect.replay.policy import Amounts, Budget
 from recollect.replay.replayer import Replayer
+from recollect.replay.weights import Weighing
 from recollect.store.sqlite import SqliteStore
 
 from .pools import PRINTS, TASKS, Plant, fresh, make_replayer, planted
@@ -113,7 +114,8 @@ def test_the_level_scales_the_draw_and_zero_stops_it() -> None:
 
 
 def test_use_limit_and_capacity_reach_draw_and_eviction() -> None:
-    plants = [Plant(TASKS[n % 6], advantage=1.0, used=(1, 2) if n < 4 else ()) for n in range(8)]
+    uses = [(1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 6), (1, 2), (1, 2), (), (), (), ()]
+    plants = [Plant(TASKS[n % 6], advantage=1.0, used=used) for n, used in enumerate(uses)]
     with planted(*plants) as store:
         found = Adaptation(Limits(None, 4, 20), Capacity(6, 0.5), RULE)
         found.saw(Measured(1.0, 0.02))
@@ -121,11 +123,30 @@ def test_use_limit_and_capacity_reach_draw_and_eviction() -> None:
         replayer.begin(3, 10, 0)
         assert replayer.eligible == 4  # those used less than twice
         _, marks = replayer.finish([], [])
-        assert len(marks) == 2  # eight rows, six places; those that are used up go first
-        assert {mark.trajectory for mark in marks} <= {"row-0", "row-1", "row-2", "row-3"}
+        # Eight rows, six places. Those go that no limit will let in again; two uses are too many
+        # only while the policy moves.
+        assert {mark.trajectory for mark in marks} == {"row-0", "row-1"}
         replayer.begin(6, 10, 0)
         _, marks = replayer.finish([], fresh(TASKS[0], 6, True))
         assert marks == []
+
+
+def test_what_only_the_moment_keeps_out_is_not_taken_for_useless() -> None:
+    plants = [Plant(TASKS[n], advantage=size, version=3 * (n > 1))
+              for n, size in enumerate((5.0, 4.0, 0.1, 0.1))]  # fmt: skip
+    with planted(*plants) as store:
+        controller = Controller(Targets(0.5, 0.1))
+        for _ in range(20):
+            controller.saw(Measured(0.1, 0.5))
+        rules, weighing = Rules(PRINTS, max_age=8, max_uses=4), Weighing("advantage")
+        replayer = make_replayer(
+            store, Amounts(), rules=rules, weighing=weighing, budget=Budget(max_rows=2)
+        )
+        replayer.adaptation = Adaptation(Limits(8, 4, 2), controller=controller)
+        replayer.begin(6, 10, 4)
+        assert replayer.limits.max_age == 2  # for now: the better rows are four updates old
+        _, marks = replayer.finish([], [])
+        assert {mark.trajectory for mark in marks} == {"row-2", "row-3"}
 
 
 @pytest.mark.parametrize(

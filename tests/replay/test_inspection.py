@@ -30,3 +30,11 @@ def test_a_pool_of_demos_alone_can_be_looked_at() -> None:
     with planted(Plant(version=None)) as store:
         replayer, version = make_simulator(store, load_config(None, FLAGS).config)
         assert (version, simulate(replayer, 1, 1, version).draws) == (0, 0)
+
+
+def test_uses_at_the_steps_of_a_long_run_are_no_reason_to_rest() -> None:
+    """Steps are counted from 1 here: a row last used at step 500 would rest for ever."""
+    with planted(Plant(version=3, advantage=1.0, used=(500,))) as store:
+        config = load_config(None, [*FLAGS, "pool.cooldown=1", "pool.max_uses=none"]).config
+        replayer, version = make_simulator(store, config)
+        assert simulate(replayer, 6, 1, version).draws == 3  # every second step

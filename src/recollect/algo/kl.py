@@ -52,10 +52,12 @@ def k2(logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
 def k3(logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
     """e^-d - 1 + d per token: [N], never negative. Its gradient is (1 - e^-d) grad log pi.
 
-    The exponent is limited to +-MAX_LOG_RATIO, which keeps value and gradient finite.
+    The exponent is limited to +-MAX_LOG_RATIO, which keeps value and gradient finite; the gradient
+    goes on past the limit, so that it never points away from the reference.
     """
     drift = k1(logprobs, reference_logprobs)
-    return torch.expm1((-drift).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)) + drift
+    beyond = (-drift).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO) + drift
+    return torch.expm1(beyond.detach() - drift) + drift
 
 
 def kl_loss(

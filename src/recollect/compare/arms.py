@@ -20,6 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}\Z")
 _EXAMPLE = "Write --arm NAME=key=value,key=value; NAME= alone is the configuration as it is."
 # Every run has a store of its own: two runs of one name, or two writers, cannot share one.
 _OWN_STORE = "store.path=none"
+# What arms must have in common: success on other tasks is another measure.
+_EXAM = ("split", "tasks", "rows", "temperature")
 # Differ from run to run and say nothing about an arm.
 _PLACES = ("run.name", "run.folder", "run.seed")
 
@@ -115,6 +117,10 @@ def check_arms(source: Source, settings: Sequence[str], arms: Sequence[Arm]) -> 
         if not config.eval.every:
             hint = "Set eval.every to a number of steps: success is what is compared."
             raise BadComparison(f"arm {arm.name} never evaluates (eval.every=0)", hint)
+        odd = [key for key in _EXAM if getattr(config.eval, key) != getattr(configs[0].eval, key)]
+        if odd:
+            what = f"arms {arms[0].name} and {arm.name} are not examined alike: eval.{odd[0]}"
+            raise BadComparison(what, "Set eval settings for all arms, not for one.")
     for place, config in enumerate(configs):
         for later in range(place + 1, len(configs)):
             if not differences(config, configs[later]):

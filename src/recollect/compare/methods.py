@@ -110,7 +110,8 @@ def compare_methods(paths: Sequence[Path]) -> MethodComparison:
         if (journey.order, _examined_on(journey)) != (journeys[0].order, _examined_on(journeys[0])):
             raise BadComparison(
                 f"{journey.path} and {journeys[0].path} differ in their domains or tasks",
-                "Compare runs with the same continual.task_order and eval settings.",
+                "Compare runs with the same continual.task_order, continual.score, environment and "
+                "eval settings.",
             )
     groups: dict[str, list[Journey]] = {}
     for journey in journeys:
@@ -169,8 +170,9 @@ def _drift(journey: Journey) -> float | None:
 
 
 def _examined_on(journey: Journey) -> tuple[object, ...]:
-    wanted = journey.config.eval
-    return wanted.split, wanted.tasks, wanted.rows, wanted.temperature
+    wanted, world = journey.config.eval, journey.config.environment
+    tasks = (world.name, world.options, world.levels, wanted.split, wanted.tasks)
+    return *tasks, wanted.rows, wanted.temperature, journey.config.continual.score
 
 
 def _estimate(values: Sequence[float | None], name: str) -> Estimate | None:

@@ -202,5 +202,8 @@ def _number(text: str) -> float | None:
 
 
 def _folder_name(point: Sequence[str]) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "_".join(point)).strip("._-")
-    return name if len(name) <= 120 else f"{name[:80]}-{digest(*point)[:12]}"
+    plain = "_".join(point).replace("=", "-")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")
+    # 1e-1 and 1e+1 must not share a folder.
+    whole = name == plain and len(name) <= 120
+    return name if whole else f"{name[:80]}-{digest(*point)[:12]}"

@@ -78,7 +78,7 @@ class Teacher:
             for piece in self._chat.opening(episode.opening):
                 read(piece.kind, piece.ids, piece.text, False)
             for text in texts:
-                spoken = self._chat.tokenizer(text, add_special_tokens=False)["input_ids"]
+                spoken = self._chat.spoken(text)
                 read(SegmentKind.ASSISTANT, [*spoken, self._chat.stop_id], text, True)
                 turn = episode.respond(text)
                 if turn.done or not turn.messages:

@@ -23,7 +23,7 @@ from recollect.continual.methods import METHODS
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.results import write_results
 from recollect.continual.schedule import Stage, domain_order
-from recollect.continual.stage_settings import stage_config
+from recollect.continual.stage_settings import check_stages, stage_config
 from recollect.continual.together import together
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
@@ -78,6 +78,14 @@ def create_journey(path: Path, config: Config) -> Journey:
             f"A continual run samples with its own model, not with {config.rollout.engine}",
             "Set rollout.engine=hf.",
         )
+    wanted = config.continual
+    by_fisher = wanted.method == "fusion" and wanted.fusion.rule == "fisher"
+    if by_fisher and config.model.lora.rank:
+        # Fisher information is of a weight; what adapters add is a product of two of them.
+        raise BadContinual(
+            "continual.fusion.rule = fisher would merge the factors of adapters apart",
+            "Set continual.fusion.rule=average, or model.lora.rank=0.",
+        )
     text = as_yaml(config)
     if file.is_file():
         if file.read_text(encoding="utf-8") != text:
@@ -86,7 +94,9 @@ def create_journey(path: Path, config: Config) -> Journey:
                 "Choose another folder (run.name; --log_dir of train_grpo_cl), or delete this one.",
             )
         return open_journey(path)
-    load_environment(config.environment.name, **config.environment.options)
+    environment = load_environment(config.environment.name, **config.environment.options)
+    planned = Journey(path, config, domain_order(config, environment))
+    check_stages(planned, METHODS[config.continual.method](planned, environment))
     path.mkdir(parents=True, exist_ok=True)
     draft = path / f".{CONFIG}"
     draft.write_text(text, encoding="utf-8")

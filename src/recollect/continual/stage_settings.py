@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.continual.imitation import imitates, imitation_settings
 from recollect.continual.journey import Journey
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.schedule import Stage
+from recollect.errors import BadConfig, BadContinual
 from recollect.train.folder import absolute_model
+
+
+def check_stages(journey: Journey, method: Sequential) -> None:
+    """Refuse settings that only a later stage would refuse, with what was trained before it lost.
+
+    BadContinual, which says of what stage and why.
+    """
+    for stage in journey.stages:
+        config = _settings(journey, stage, method, journey.config.model.name)
+        try:
+            load_config(config.model_dump(mode="json"))
+        except BadConfig as error:
+            raise BadContinual(
+                f"stage {stage.label} would have settings that do not go together: {error}",
+                "The method and what it sets are under continual in docs/config.md.",
+            ) from error
 
 
 def stage_config(journey: Journey, stage: Stage, method: Sequential) -> Config:
     """Make the settings of a stage; references are trained without the method, from the base."""
     ours = stage.kind == "stage"
     name = method.starts_from(stage.number) if ours else journey.config.model.name
-    config = _plain(journey.config, stage, name)
+    return _settings(journey, stage, method, name)
+
+
+def _settings(journey: Journey, stage: Stage, method: Sequential, start: str) -> Config:
+    ours = stage.kind == "stage"
+    config = _plain(journey.config, stage, start)
     if imitates(config):
         config = imitation_settings(config)
     return method.settings(stage.number, config) if ours else config

@@ -177,6 +177,10 @@ class Chat:
                 return token
         raise UnusableChatTemplate("no special token ends the assistant's turn")
 
+    def spoken(self, text: str) -> tuple[int, ...]:
+        """Tokenise what the assistant says as it stands in the middle of a conversation."""
+        return self._encode_framed(text)
+
     # -- tokens ---------------------------------------------------------------------------
 
     def _encode_framed(self, text: str) -> tuple[int, ...]:

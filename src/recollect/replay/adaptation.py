@@ -79,6 +79,14 @@ class Adaptation:
             max_uses = None if max_uses is None else max(1, math.ceil(level * max_uses))
         return Limits(max_age, max_uses, max_rows, level)
 
+    @property
+    def most_uses(self) -> int | None:
+        """The largest limit of uses that any step may have."""
+        most = self._configured.max_uses
+        if self._rule is None or most is None:
+            return most
+        return max(most, self._rule.calm, self._rule.moving)
+
     def saw(self, measured: Measured | None, in_vain: bool = False) -> list[str]:
         """Take in what a step with replay measured; say what changed and why.
 

@@ -213,6 +213,11 @@ class Pool:
         self._columns["last_use"][list(positions)] = step
         self.journal.write(self.seq[list(positions)])
 
+    def imagine_rested(self) -> None:
+        """Let all rows have rested here and nowhere else: for steps that count from 1 again."""
+        self._columns["last_use"][: self._size] = -1
+        self.journal.write(self.seq)
+
     def refresh(self) -> None:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
         changes = self._store.changes(self._change)

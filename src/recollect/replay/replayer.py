@@ -295,9 +295,13 @@ class Replayer:
         found = dict[TrajectoryId, str]()
         if budget == Budget():
             return found
-        # A row that only rests, or was drawn in this step, is as useful as one that could be drawn.
+        # A row that only rests, or was drawn in this step, is as useful as one that could be drawn;
+        # so is one that only the limits of the moment keep out.
         policy, now = self._policy, self._now
-        lasting = eligible(self.pool, self._tasks, self._rules, now, resting=True)
+        rules = policy.rules
+        if self.adaptation is not None:
+            rules = replace(rules, max_uses=self.adaptation.most_uses)
+        lasting = eligible(self.pool, self._tasks, rules, now, resting=True)
         weights = row_weights(self.pool, self._tasks, policy.weighing, now, lasting)
         useful = np.where(lasting, weights, -1.0)
         if budget.rows_per_task is not None and len(self.pool):

@@ -52,6 +52,8 @@ def simulate(replayer: Replayer, steps: int, tasks: int, version: int) -> Simula
     """
     pool, taken, log = replayer.pool, list[Pick](), list[SimulatedStep]()
     first_rows: set[int] = set()
+    pool.refresh()
+    pool.imagine_rested()  # its uses were at steps of another run
     for step in range(1, steps + 1):
         replayer.begin(step, steps, version + step - 1)
         could = replayer.eligible

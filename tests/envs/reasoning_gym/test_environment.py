@@ -152,6 +152,7 @@ def test_the_verifier_judges_what_stands_in_tags(sums: ReasoningGym) -> None:
         (f"I add them up.\n<answer>{answer}</answer>", True, 1),
         (f"<answer>7</answer> or rather <answer> {answer}</answer>", True, 1),
         (f"<answer>{answer}</answer> so <answer>", True, 1),
+        ("<answer>" * 5000 + f"{answer}</answer>" + "<answer>" * 5000, True, 1),
         (answer, False, 0),
         ("<answer></answer>", False, 0),
         ("<answer>no</answer>", False, 1),

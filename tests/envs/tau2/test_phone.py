@@ -22,6 +22,7 @@ NAMES = ("toggle_data", "toggle_data_saver_mode", "set_network_mode_preference",
             [Call("set_network_mode_preference", {"mode": "4g_only", "n": 2, "b": True})],
         ),
         ("Toggle Data, then reboot-device.", [Call("toggle_data", {}), Call("reboot_device", {})]),
+        ("Please run toggle_data() now, İlker.", [Call("toggle_data", {})]),  # grows in lower case
         ("Is your data on?", []),
         ("untoggle_datas", []),
         ("", []),

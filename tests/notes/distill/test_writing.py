@@ -150,6 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         code, data = self.server.replies.pop(0)
         self.send_response(code)
         self.send_header("Content-Length", str(len(data)))
+        self.send_header("Location", "/elsewhere")
         self.end_headers()
         self.wfile.write(data)
 
@@ -214,7 +215,8 @@ def test_a_request_that_cannot_be_made_tells_nothing_of_the_key(
         ((500, b""), True),
         ((429, b""), True),
         ((401, b""), False),
-        ((200, b"not json"), True),
+        ((200, b"not json"), False),
+        ((307, b""), False),
         ((200, b"[]"), True),
         ((200, completion(None)), True),
         ((200, b" " * 1_000_001), False),
@@ -226,6 +228,7 @@ def test_an_endpoint_fails(server: _Server, reply: tuple[int, bytes], retry: boo
         EndpointWriter(f"http://127.0.0.1:{server.server_port}", "m", "NO_KEY", 5).write(QUESTION)
     assert caught.value.retry is retry
     assert server.seen[0][2] is None
+    assert len(server.seen) == 1  # wherever it was sent
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x", "http://127.0.0.1:1"])

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from recollect.config.schema.section import MOST, Section, conflict
+from recollect.wire.address import url_problem
 
 Kind = Literal["success", "failure", "comparison"]
 Kinds = Annotated[tuple[Kind, ...], Strict(False), Field(min_length=1)]
@@ -106,5 +107,12 @@ class DistillSettings(Section):
                 "distill.url",
                 what="distill.by = endpoint needs distill.url: nobody knows whom to ask",
                 change="Set distill.url=http://host:port/v1, or distill.by=rules.",
+            )
+        problem = url_problem(self.url) if self.url else ""
+        if problem:
+            raise conflict(
+                "distill.url",
+                what=f"distill.url {problem}",
+                change="Write it as http://host:port/v1.",
             )
         return self

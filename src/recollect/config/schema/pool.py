@@ -37,7 +37,8 @@ class PoolSettings(Section):
         default=0,
         ge=0,
         le=MOST,
-        description="Steps that a row rests after it was trained on.",
+        description="Steps that a row rests after it was trained on, counted from the step of the "
+        "run that used it last.",
     )
     min_ess: float | None = Field(
         default=None,

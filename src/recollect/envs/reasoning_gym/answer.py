@@ -23,11 +23,11 @@ class Style:
             return text.strip() or None
         if self.where == "number":
             return next(reversed(_NUMBER.findall(text)), None)
-        before, opened, behind = text.rpartition(_OPEN)
-        answer, closed, _ = behind.partition(_CLOSE)
-        if not opened or not closed:
-            # The last one may be left open, behind one that is whole.
-            return self.find(before) if opened else None
+        # The last one may be left open, behind one that is whole.
+        inside, closed, _ = text.rpartition(_CLOSE)
+        _, opened, behind = inside.rpartition(_OPEN)
+        # Of several ends behind one beginning the first counts.
+        answer = behind.partition(_CLOSE)[0] if opened and closed else ""
         return answer.strip() or None
 
     def write(self, answer: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from recollect.canonical import Json
 from recollect.envs.tau2.domain import UNWINNABLE, Domain
-from recollect.envs.tau2.world import Side
+from recollect.envs.tau2.world import Side, is_write
 
 Part = Literal["DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE"]
 
@@ -83,7 +83,7 @@ def kind_of(domain: Domain, id: str) -> str:
     if any(step.name == TRANSFER for step in steps):
         return TRANSFERS
     environment = domain.fresh.environment
-    is_write = any(environment._is_mutating_tool(step.name) for step in steps)
+    is_write = any(is_write(environment, step.name) for step in steps)
     return WRITES if is_write else READS
 
 

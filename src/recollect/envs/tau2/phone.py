@@ -29,7 +29,8 @@ def find_calls(text: str, names: Collection[str], most: int) -> tuple[Call, ...]
     finder = re.compile(rf"\b({pattern})\b(?:[`'\"]?\s*\(([^()]*)\))?")
     read = text[:_MOST_READ]
     # Same length as the text, so that arguments are cut out of it as they were written.
-    lowered = re.sub(r"[ _-]", " ", read.lower()) if len(read.lower()) == len(read) else read
+    lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in read)
+    lowered = re.sub(r"[ _-]", " ", lowered)
     for match in finder.finditer(lowered):
         start, end = match.span(2)
         found.append(Call(spoken[match[1]], _arguments(read[start:end] if start >= 0 else "")))

@@ -64,7 +64,7 @@ class World:
         if name == _CALCULATOR and not _is_small_sum(arguments.get("expression")):
             return Answer("Error: Invalid characters in expression", False)
         environment = self.environment
-        self._pen.down = environment._is_mutating_tool(name)
+        self._pen.down = is_write(environment, name)
         try:
             with counting(self._counter):
                 given = environment.make_tool_call(name, requestor=who, **arguments)
@@ -79,7 +79,7 @@ class World:
 
     def replay(self, name: str, arguments: Mapping[str, Json], who: Side) -> bool:
         """Call a tool as tau2's evaluator plays gold: without bringing the sides in line."""
-        self._pen.down = self.environment._is_mutating_tool(name)
+        self._pen.down = is_write(self.environment, name)
         try:
             with counting(self._counter):
                 self.environment.make_tool_call(name, requestor=who, **arguments)
@@ -175,3 +175,9 @@ def _is_small_sum(expression: object) -> bool:
     return not isinstance(expression, str) or (
         "**" not in expression and len(expression) <= _LONGEST_SUM
     )
+
+
+def is_write(environment: Any, name: str) -> bool:
+    """Tell whether a tool may change the state; tau2 has had this under two names."""
+    ask = getattr(environment, "_is_mutating_tool", None) or environment.is_mutating_tool
+    return bool(ask(name))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
+from typing import Any
 
+from recollect.canonical import Json
+from recollect.errors import InvalidRecord
 from recollect.notes.distill.asking import draft_from, prompt_for
 from recollect.notes.distill.study import Study
 from recollect.notes.distill.writer import Question, WritingFailed
 from recollect.notes.note import Draft
+from recollect.wire.address import Address
+from recollect.wire.client import RequestFailed, post_json
 from recollect.wire.secret import secret
 
 _MOST_BYTES = 1_000_000  # of an answer
@@ -51,7 +52,7 @@ class EndpointWriter:
         return draft_from(question, self._answer(question.prompt), self.name)
 
     def _answer(self, prompt: str) -> str:
-        body = {
+        body: dict[str, Json] = {
             "model": self.model,
             "messages": [
                 {"role": "system", "content": _SYSTEM},
@@ -60,36 +61,26 @@ class EndpointWriter:
             "max_tokens": self.max_tokens,
             "temperature": 0,
         }
-        headers = {"Content-Type": "application/json"}
-        key = secret(self.key_variable)
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        if not self.url.startswith(("http://", "https://")):
-            raise WritingFailed(f"{self.url} is not an http address")
-        request = urllib.request.Request(  # noqa: S310 - the scheme was just looked at
-            f"{self.url.rstrip('/')}/chat/completions", json.dumps(body).encode(), headers
-        )
         try:
-            with urllib.request.urlopen(request, timeout=self.seconds) as answer:  # noqa: S310
-                data = answer.read(_MOST_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            error.close()  # it is the answer, and holds the connection
-            busy = error.code == 429 or error.code >= 500
-            raise WritingFailed(f"the endpoint answered {error.code}", retry=busy) from error
-        except (OSError, http.client.HTTPException) as error:
-            why = getattr(error, "reason", None) or error
-            raise WritingFailed(f"the endpoint cannot be reached ({why})", retry=True) from error
-        except ValueError:  # its text may quote a header, and with it the key
-            raise WritingFailed("the request to the endpoint cannot be made") from None
-        return _text(data)
+            found = post_json(
+                Address.parse(self.url),
+                "chat/completions",
+                body,
+                token=secret(self.key_variable),
+                seconds=self.seconds,
+                most_bytes=_MOST_BYTES,
+            )
+        except InvalidRecord as error:
+            raise WritingFailed(str(error)) from error
+        except RequestFailed as error:
+            raise WritingFailed(f"the endpoint: {error.reason}", retry=error.retry) from error
+        return _text(found)
 
 
-def _text(data: bytes) -> str:
-    if len(data) > _MOST_BYTES:
-        raise WritingFailed(f"the endpoint answered with more than {_MOST_BYTES:,} bytes")
+def _text(answer: Any) -> str:
     try:
-        found = json.loads(data)["choices"][0]["message"]["content"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        found = answer["choices"][0]["message"]["content"]
+    except (LookupError, TypeError) as error:
         raise WritingFailed("the endpoint's answer is not a chat completion", retry=True) from error
     if not isinstance(found, str):
         raise WritingFailed("the endpoint's answer holds no text", retry=True)
