@@ -45,7 +45,7 @@ class Holder(Quiet):
     def __init__(self, holds: Sequence[Hold], strength: float) -> None:
         self._holds = holds
         self._strength = strength
-        self._last = 0.0
+        self._last: float | None = None
 
     def join(self, session: Session) -> None:
         """Put the penalty into the loss."""
@@ -63,5 +63,9 @@ class Holder(Quiet):
         session.own.penalty = penalty
 
     def metrics(self) -> Mapping[str, float]:
-        """Tell the penalty of the last optimiser step."""
-        return {"continual/penalty": self._last} if self._holds else {}
+        """Tell the penalty of the step's last update; nothing where there was none.
+
+        What an earlier step had is in no checkpoint: a run that goes on could not repeat it.
+        """
+        last, self._last = self._last, None
+        return {} if last is None else {"continual/penalty": last}
