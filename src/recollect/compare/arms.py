@@ -11,6 +11,7 @@ from typing import TypeAlias
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.config.showing import Change, diff
+from recollect.config.without_replay import OFF
 from recollect.errors import BadComparison
 
 Source: TypeAlias = Path | str | Mapping[str, object] | None
@@ -46,19 +47,7 @@ class Arm:
 
 
 REPLAY = Arm("replay")
-# What only replay reads would be refused without it.
-TWIN = Arm(
-    "twin",
-    (
-        "replay.modes=[]",
-        "replay.retire=false",
-        "replay.participation=train",
-        "pool.start_from=none",
-        "adapt.controller=false",
-        "adapt.uses=fixed",
-        "adapt.early_rows=none",
-    ),
-)
+TWIN = Arm("twin", OFF)
 
 
 def parse_arm(text: str) -> Arm:

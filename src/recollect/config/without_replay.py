@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
+
+# What switches replay off, and with it what would be refused because nothing is replayed.
+OFF = (
+    "replay.modes=[]",
+    "replay.retire=false",
+    "replay.participation=train",
+    "pool.start_from=none",
+    "adapt.controller=false",
+    "adapt.uses=fixed",
+    "adapt.early_rows=none",
+)
 
 
 def without_replay(config: Config) -> Config:
-    """Switch replay off, and with it what would be refused because nothing is replayed."""
-    off = {
-        "replay": {"modes": (), "retire": False, "participation": "train"},
-        "pool": {"start_from": None},
-        "adapt": {"controller": False, "uses": "fixed", "early_rows": None},
-    }
-    sections = {name: getattr(config, name).model_copy(update=new) for name, new in off.items()}
-    return config.model_copy(update=sections)
+    """Switch replay off."""
+    return load_config(config.model_dump(mode="json"), OFF).config
