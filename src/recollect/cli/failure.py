@@ -1,13 +1,15 @@
 """How a command fails: one sentence, the next step, an exit code, no traceback.
 
-0 fine, 1 findings (damage, lines that could not be imported), 2 an error, 130 interrupted,
-141 nobody reads our output any more (as if SIGPIPE had ended us).
+0 fine, 1 findings (damage, lines that could not be imported), 2 an error (or a bug of ours),
+130 interrupted, 141 nobody reads our output any more (as if SIGPIPE had ended us).
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,11 +17,14 @@ import typer
 
 from recollect.cli.untrusted import visible
 from recollect.errors import RecollectError
+from recollect.redaction import redact, redact_text
 
 FINDINGS = 1
 ERROR = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+# How typer itself ends a command; the last is click's base of all that is wrong with arguments.
+_OWN = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
 
 
 @contextmanager
@@ -47,6 +52,12 @@ def failures_reported() -> Iterator[None]:
         named = f"{error.filename}: " if error.filename else ""
         report(f"{named}{error.strerror or error}.", "Check the path, its permissions and space.")
         raise typer.Exit(ERROR) from error
+    except _OWN:
+        raise
+    except Exception as error:
+        _flush_or_discard()
+        _report_bug(error)
+        raise typer.Exit(ERROR) from error
 
 
 def report(what: str, hint: str) -> None:
@@ -54,6 +65,21 @@ def report(what: str, hint: str) -> None:
     typer.echo(f"error: {visible(what)}", err=True)
     if hint:
         typer.echo(f"  {visible(hint)}", err=True)
+
+
+def _report_bug(error: Exception) -> None:
+    """Say that the fault is ours, and keep the traceback for whoever mends it."""
+    text = redact("".join(traceback.format_exception(error)))
+    try:
+        descriptor, place = tempfile.mkstemp(prefix="recollect-crash-", suffix=".log", text=True)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as sink:
+            sink.write(text)
+        hint = f"Please report it, with the traceback in {place}"
+    except OSError:
+        typer.echo(text, err=True)
+        hint = "Please report it, with the traceback above."
+    said = redact_text(f"{type(error).__name__}: {error}", most=300).rstrip(".: ")
+    report(f"This is a bug in Recollect: {said}.", hint)
 
 
 def _flush_or_discard() -> None:

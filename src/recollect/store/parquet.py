@@ -18,7 +18,7 @@ from recollect.errors import BadFile, InvalidRecord, MissingExtra
 from recollect.ledger import Run
 from recollect.store import plain
 from recollect.store.arrays import Arrays
-from recollect.store.fields import Fields, nearest, shorten
+from recollect.store.fields import Fields, kind_of, nearest, shorten
 from recollect.store.incoming import BadLine, Incoming, Limits, bad_line
 from recollect.store.outgoing import Outgoing
 from recollect.types import RunId, Task
@@ -197,6 +197,8 @@ def _read_parts(items: list[Any]) -> dict[str, Any]:
     for index, item in enumerate(items):
         fields = Fields(item, f"reward_parts[{index}]")
         name = fields.take("name")
+        if not isinstance(name, str):
+            raise InvalidRecord(fields.name("name"), f"expected text, got {kind_of(name)}")
         if name in parts:
             raise InvalidRecord(fields.name("name"), f"{shorten(name)} appears twice")
         parts[name] = fields.take("value")

@@ -108,7 +108,8 @@ def _token(file: Path | None) -> str:
         remark(f"Token: {made}")
         return made
     if file.exists():
-        return _checked(file.read_text(encoding="utf-8").strip(), str(file))
+        text = file.read_text(encoding="utf-8", errors="replace")  # what is replaced is refused
+        return _checked(text.strip(), str(file))
     made = secrets.token_urlsafe(32)
     # Nobody else may ever read it, not even for a moment.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
