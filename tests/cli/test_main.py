@@ -96,6 +96,12 @@ def test_errors_of_the_system_name_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.stderr.startswith("error: /secret: Permission denied.\n  ")
 
 
+def test_errors_of_the_network_have_a_hint_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ConnectionRefusedError(111, "Connection refused")
+    result = CliRunner().invoke(failing(monkeypatch, error), ["fail"], catch_exceptions=False)
+    assert result.stderr.startswith("error: Connection refused.\n  Check the address")
+
+
 def test_a_bug_is_an_error_and_its_traceback_is_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import sys
 import tempfile
 import traceback
@@ -23,6 +25,8 @@ FINDINGS = 1
 ERROR = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_FILES = "Check the path, its permissions and space."
+_NETWORK = "Check the address, and that something listens there and answers."
 # How typer itself ends a command; the last is click's base of all that is wrong with arguments.
 _OWN = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
 
@@ -50,7 +54,7 @@ def failures_reported() -> Iterator[None]:
     except OSError as error:
         _flush_or_discard()
         named = f"{error.filename}: " if error.filename else ""
-        report(f"{named}{error.strerror or error}.", "Check the path, its permissions and space.")
+        report(f"{named}{error.strerror or error}.", _NETWORK if _is_network(error) else _FILES)
         raise typer.Exit(ERROR) from error
     except _OWN:
         raise
@@ -65,6 +69,13 @@ def report(what: str, hint: str) -> None:
     typer.echo(f"error: {visible(what)}", err=True)
     if hint:
         typer.echo(f"  {visible(hint)}", err=True)
+
+
+def _is_network(error: OSError) -> bool:
+    """Tell an error of a connection from one of a file, which has a name."""
+    kinds = (ConnectionError, TimeoutError, socket.gaierror, socket.herror)
+    numbers = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+    return error.filename is None and (isinstance(error, kinds) or error.errno in numbers)
 
 
 def _report_bug(error: Exception) -> None:

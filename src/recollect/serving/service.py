@@ -84,7 +84,7 @@ class PolicyService:
         self.chat = chat
         self.origin = origin
         self.limits = limits
-        self._store = store
+        self._store: Store | None = None
         self._find_task = find_task
         self._clock = clock
         self._numbers = itertools.count()
@@ -93,7 +93,13 @@ class PolicyService:
         self._talks = Conversations(chat, Limits(tokens, tokens, limits.turns))
         self._generation = Generation(sampler)
         if store is not None:
-            store.commit(Batch(runs=[Run(origin.run, origin.seed, {"served": origin.name})]))
+            self.record_in(store)
+
+    def record_in(self, store: Store) -> None:
+        """Keep what is scored in a store from now on."""
+        origin = self.origin
+        store.commit(Batch(runs=[Run(origin.run, origin.seed, {"served": origin.name})]))
+        self._store = store
 
     def close(self) -> None:
         """Stop sampling. The store is its owner's."""
