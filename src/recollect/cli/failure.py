@@ -14,6 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import typer
 
@@ -28,7 +29,11 @@ BROKEN_PIPE = 141
 _FILES = "Check the path, its permissions and space."
 _NETWORK = "Check the address, and that something listens there and answers."
 # How typer itself ends a command; the last is click's base of all that is wrong with arguments.
-_OWN = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
+_OWN: tuple[type[Exception], ...] = (
+    typer.Exit,
+    typer.Abort,
+    cast("type[Exception]", typer.BadParameter.__mro__[2]),
+)
 
 
 @contextmanager
