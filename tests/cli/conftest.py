@@ -142,12 +142,14 @@ def filled(filled_once: Filled, tmp_path: Path) -> Filled:
 Invoke = Callable[..., Result]
 
 
-def invoke(*arguments: object, input: str | None = None, env: Any = None) -> Result:
+def invoke(*arguments: object, input: str | bytes | None = None, env: Any = None) -> Result:
     """Run the real app in this process; an unknown exception fails the test."""
     names = {"RECOLLECT_STORE": None, "COLUMNS": "80"} | (env or {})
-    return CliRunner(env=names).invoke(
+    result = CliRunner(env=names).invoke(
         app, [str(argument) for argument in arguments], input=input, catch_exceptions=False
     )
+    assert "bug in Recollect" not in result.stderr, result.stderr
+    return result
 
 
 def ask_json(*arguments: object) -> Any:

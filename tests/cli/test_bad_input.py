@@ -166,3 +166,29 @@ def test_read_only_folder(filled: Filled, powerless: Filled) -> None:
         "permissions",
     )
     assert contents(powerless.path.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "input", "why"),
+    [
+        (["notes", "add", "-"], b"caf\xe9", "not UTF-8"),
+        (["pool", "ban", "-"], b"\xff\xfe", "not UTF-8"),
+        (["env", "play", "desk"], b"caf\xe9\n", "not UTF-8"),
+        (["env", "ls", "desk", "--set", "a=2001-13-45"], None, "a=2001-13-45"),
+        (["pool", "prune", "--max-bytes", "9" * 400], None, "larger than any disk"),
+        (["notes", "serve", "--token-file", "binary"], None, "a token has"),
+    ],
+)
+def test_odd_input_is_refused_in_words(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch, words: list[str], input: Any, why: str
+) -> None:
+    monkeypatch.chdir(filled.path.parent)
+    Path("binary").write_bytes(b"\xff\xfe\x00" * 20)
+    result = invoke(*words, input=input, env={"RECOLLECT_STORE": str(filled.path)})
+    assert result.exit_code == 2, result.output
+    assert why in " ".join(result.stderr.split())
+
+
+def test_a_limit_may_be_as_large_as_one_likes(filled: Filled) -> None:
+    result = invoke("pool", "sql", "SELECT 1", "--limit", "9" * 30, "--store", filled.path)
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -107,6 +107,9 @@ def test_dry_run_and_bad_input(model: Path, tmp_path: Path) -> None:
     config.write_text("continual:\n  score: reward\n")
     assert_refused(invoke("continual", config, *flags), "no domain 'north'")
     assert_refused(invoke("continual-report", tmp_path), "no continual run")
+    refused = ["train.parallel=fsdp2", f"run.folder={tmp_path / 'runs'}"]
+    assert_refused(invoke("continual", "domains", *refused), "fsdp2")
+    assert list((tmp_path / "runs").iterdir()) == []
     wrong = invoke("continual", "domains", "continual.method=magic", "--dry-run")
     assert wrong.exit_code == 2
     assert "continual.method" in wrong.stderr

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -95,10 +96,38 @@ def test_errors_of_the_system_name_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.stderr.startswith("error: /secret: Permission denied.\n  ")
 
 
-def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = failing(monkeypatch, ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        CliRunner().invoke(app, ["fail"], catch_exceptions=False)
+def test_errors_of_the_network_have_a_hint_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ConnectionRefusedError(111, "Connection refused")
+    result = CliRunner().invoke(failing(monkeypatch, error), ["fail"], catch_exceptions=False)
+    assert result.stderr.startswith("error: Connection refused.\n  Check the address")
+
+
+def test_a_bug_is_an_error_and_its_traceback_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    app = failing(monkeypatch, ZeroDivisionError("by postgres://u:SECRETPW@h/d"))
+    result = CliRunner().invoke(app, ["fail"], catch_exceptions=False)
+    (log,) = tmp_path.iterdir()
+    assert (result.exit_code, result.stdout) == (2, "before\n")
+    assert "This is a bug in Recollect: ZeroDivisionError: by " in result.stderr
+    assert str(log) in result.stderr
+    assert "Traceback" not in result.stderr
+    kept = log.read_text(encoding="utf-8")
+    assert kept.startswith("Traceback")
+    assert "SECRETPW" not in kept + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(typer.Exit(7), 7), (typer.Abort(), 1), (typer.BadParameter("no"), 2)],
+)
+def test_what_ends_a_command_on_purpose_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    result = CliRunner().invoke(failing(monkeypatch, error), ["fail"], catch_exceptions=False)
+    assert result.exit_code == code
+    assert "bug in Recollect" not in result.stderr
 
 
 # -- as a process of its own --------------------------------------------------------------

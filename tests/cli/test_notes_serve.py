@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import pytest
 from typer.testing import CliRunner
 
 from recollect.cli.main import app
+
+from .conftest import assert_refused, invoke
 
 TOKEN = "a-token-for-tests-only"
 
@@ -104,3 +107,13 @@ def test_a_short_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     done = CliRunner().invoke(app, ["notes", "serve", "--store", str(tmp_path / "b.db")])
     assert done.exit_code == 2
     assert "16 or more" in done.output
+
+
+def test_what_cannot_be_served_makes_no_store(tmp_path: Path) -> None:
+    store = ("--no-token", "--store", tmp_path / "bank.db")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = invoke("notes", "serve", "--port", port, *store)
+        assert_refused(result, f"127.0.0.1:{port}", "another port")
+    assert invoke("notes", "serve", "--threshold", "nan", *store).exit_code == 2
+    assert list(tmp_path.iterdir()) == []

@@ -88,3 +88,12 @@ def test_what_is_wrong_is_said(filled: Filled, address: PostgresAddress) -> None
     assert result.exit_code == 1
     with open_reader(address) as reader:
         assert reader.count(Query(status=None)) == 15
+
+
+def test_every_value_of_postgres_has_its_json(filled: Filled, address: PostgresAddress) -> None:
+    ask_json("pool", "copy", filled.path, spelt(address))
+    query = "SELECT now() AS a, 1.5::numeric AS b, ARRAY[1, 2] AS c, gen_random_uuid() AS d"
+    limit = ["--limit", "9" * 30]
+    (row,) = ask_json("pool", "sql", query, *limit, "--store", spelt(address))["rows"]
+    assert (row["b"], row["c"], len(row["d"])) == (1.5, [1, 2], 36)
+    assert row["a"].startswith("20")

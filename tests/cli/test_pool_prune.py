@@ -115,6 +115,12 @@ def test_compact_shrinks_the_file(filled: Filled) -> None:
     assert filled.path.stat().st_size <= before
 
 
+def test_compact_alone_removes_no_rows(filled: Filled) -> None:
+    found = plan(filled, "--compact")
+    assert (found["rows"], found["evicted_before"]) == (0, 0)
+    assert left(filled) == list(range(15))
+
+
 def test_text_of_a_dry_run(filled: Filled) -> None:
     result = invoke("pool", "prune", "--domain", "retail", "--failed", "--store", filled.path)
     assert result.exit_code == 0

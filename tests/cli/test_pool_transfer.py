@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from recollect import store as store_room
 from recollect.store import open_reader
 from recollect.store.records import Query
 
@@ -219,3 +220,18 @@ def test_import_from_a_process_tells_findings_by_its_exit_code(tmp_path: Path) -
     assert "line 2: " in result.stderr
     assert "Traceback" not in result.stderr
     assert "1 trajectory imported" in result.stdout
+
+
+def test_a_failing_import_leaves_a_store_that_others_filled_meanwhile(
+    filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, opened = tmp_path / "late.db", store_room.open_store
+
+    def filled_before_opening(place: Any) -> Any:
+        target.write_bytes(filled.path.read_bytes())
+        return opened(place)
+
+    monkeypatch.setattr(store_room, "open_store", filled_before_opening)
+    result = invoke("pool", "import", tmp_path / "missing.jsonl", "--store", target)
+    assert_refused(result, "no such file")
+    assert len(ids_in(target)) == len(ids_in(filled.path))

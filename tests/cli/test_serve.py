@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 import urllib.request
 from pathlib import Path
@@ -68,3 +69,10 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     wrong = invoke("serve", "policy", "tiny", "--port", 70_000, "--store", store)
     assert wrong.exit_code == 2
     assert "65535" in wrong.stderr
+    nan = invoke("serve", "policy", "tiny", "--threshold", "nan", "--store", store)
+    assert (nan.exit_code, "--threshold" in nan.stderr) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = invoke("serve", "policy", "tiny", "--port", port, "--store", store)
+        assert_refused(result, f"127.0.0.1:{port}", "another port")
+    assert list(tmp_path.iterdir()) == []  # what cannot be served makes no store

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from recollect.config import load_config
+from recollect.errors import RecollectError
 from recollect.errors.extras import install_command
 from recollect.models.memory import TITLE
 from recollect.proof.traces import trace
+from recollect.train import session
 from recollect.train.checkpoint import last_saved_step
 from train.processes import run_cli, start_cli
 from train.small import WORLDS, settings
@@ -117,6 +119,44 @@ def test_what_only_opening_a_run_can_tell(model: Path, here: Path) -> None:
     assert_refused(
         invoke("train", "small.yaml", *settings(model, "environment.levels=[9]")), "levels [9]"
     )
+
+
+@pytest.mark.parametrize("name", ["", "mine"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["environment.name=nosuch", "pool.start_from=/nonexist.db", "store.path=/etc/passwd"],
+)
+def test_a_run_that_cannot_be_opened_leaves_nothing_to_resume(
+    model: Path, here: Path, wrong: str, name: str
+) -> None:
+    flags = [*settings(model), f"run.name={name}", "replay.modes=[mix]", wrong]
+    assert_refused(invoke("train", "small.yaml", *flags))
+    assert list((here / "runs").iterdir()) == []
+
+
+def test_what_stood_in_a_folder_before_stays_there(model: Path, here: Path) -> None:
+    precious = here / "runs" / "mine" / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    flags = [*settings(model), "run.name=mine", "environment.name=nosuch"]
+    assert_refused(invoke("train", "small.yaml", *flags), "nosuch")
+    assert precious.exists()
+
+
+def test_a_run_that_a_store_elsewhere_knows_keeps_its_folder(
+    model: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is taken there, so the number may not be given out again."""
+
+    def fail(*_: object) -> None:
+        raise RecollectError("No notebook.", "Buy one.")
+
+    monkeypatch.setattr(session, "make_notebook", fail)
+    flags = [*settings(model), f"store.path={here / 'shared.db'}"]
+    assert_refused(invoke("train", "small.yaml", *flags), "No notebook")
+    assert (here / "runs" / "small-1" / "config.yaml").is_file()
+    assert_refused(invoke("train", "small.yaml", *settings(model)), "No notebook")
+    assert not (here / "runs" / "small-2").exists()
 
 
 def test_a_run_is_never_started_over(model: Path, here: Path) -> None:

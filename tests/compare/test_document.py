@@ -17,7 +17,7 @@ from .test_study import FAST, PLAIN
 def document(tmp_path: Path) -> dict[str, Json]:
     study = run_study(
         [FAST, PLAIN], range(2), tmp_path, source="demo", settings=SETTINGS, target=0.95,
-        launch=FakeTraining(), command="recollect compare demo",
+        launch=FakeTraining(), command="recollect compare demo postgres://u:SECRETPW@h/d",
         tuning=Tuning((1000,), (Axis("train.learning_rate", ("1e-3", "1.0")),)),
     )  # fmt: skip
     found = strict_json(write_document(study).read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ def document(tmp_path: Path) -> dict[str, Json]:
 
 
 def test_everything_is_in_it(document: dict[str, Json]) -> None:
-    assert document["command"] == "recollect compare demo"
+    assert document["command"] == "recollect compare demo postgres://[redacted]@h/d"
     assert document["seeds"] == [0, 1]
     assert document["tuning_seeds"] == [1000]
     assert document["target"] == 0.95

@@ -166,3 +166,22 @@ def test_long_flags_are_cut_in_messages() -> None:
     with pytest.raises(BadConfig) as caught:
         load_config(None, [f"run.{'x' * 5000}=1"])
     assert len(caught.value.what) < 200
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "store.path=postgres://u:SECRETPW@h/db",
+        "store.path=postgres://u:a/SECRETPW@h/db",
+        "store.path=postgres://u:a?SECRETPW@h/db",
+        "store.path=postgres://u:SECRETPW\u2100@h/db",
+        "store.retry_seconds=postgres://u:SECRETPW@h/db",
+        "store=postgres://u:SECRETPW@h/db",
+        "stor.path=postgres://u:SECRETPW@h/db",
+        "--store.path=postgres://u:SECRETPW@h/db",
+    ],
+)
+def test_a_password_in_a_flag_is_refused_and_not_shown(flag: str) -> None:
+    with pytest.raises(BadConfig) as caught:
+        load_config("demo", [flag])
+    assert "SECRETPW" not in f"{caught.value} {caught.value.what} {caught.value.hint}"

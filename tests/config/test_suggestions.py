@@ -6,7 +6,6 @@ from recollect.config.settings import all_settings
 from recollect.config.suggestions import (
     FOREIGN_CHOICES,
     FOREIGN_NAMES,
-    RENAMED_KEYS,
     suggest_choice,
     suggest_key,
 )
@@ -15,8 +14,6 @@ from recollect.config.suggestions import (
 def test_every_target_exists_and_no_source_does() -> None:
     settings = all_settings()
     assert set(FOREIGN_NAMES.values()) <= set(settings)
-    assert set(RENAMED_KEYS.values()) <= set(settings)
-    assert not set(RENAMED_KEYS) & set(settings)
     ours = {key.rpartition(".")[2] for key in settings}
     # beta is the KL coefficient elsewhere and a priority weight here: both are named.
     assert set(FOREIGN_NAMES) & ours == {"beta"}
@@ -48,11 +45,6 @@ def test_every_target_exists_and_no_source_does() -> None:
 )  # fmt: skip
 def test_unknown_keys(key: str, said: str) -> None:
     assert suggest_key(key) == said
-
-
-def test_renamed_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RENAMED_KEYS, "train.rate", "train.learning_rate")
-    assert suggest_key("train.rate") == "It is called train.learning_rate now."
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """YAML with line numbers and without surprises."""
 
 import time
+from pathlib import Path
 
 import pytest
 
+from recollect.config import load_config
 from recollect.config.tree import Branch, Leaf, Source, plain
 from recollect.config.yaml_reading import MAX_BYTES, decode_yaml, parse_yaml
-from recollect.errors import BadConfigFile
+from recollect.errors import BadConfig, BadConfigFile
 
 SOURCE = Source("file", "a.yaml")
 
@@ -101,3 +103,12 @@ def test_bombs_are_refused_at_once(text: str) -> None:
 def test_text_in_quotes_and_blocks_stays_text() -> None:
     tree = parse_yaml("a: '1'\nb: \"none\"\nc: |\n  3\nd: >-\n  true\n", SOURCE)
     assert plain(tree) == {"a": "1", "b": "none", "c": "3\n", "d": "true"}
+
+
+@pytest.mark.parametrize("key", ["run.folder", "store.path", "pool.start_from", "model.name"])
+def test_no_setting_may_hold_a_nul(tmp_path: Path, key: str) -> None:
+    section, _, name = key.partition(".")
+    path = tmp_path / "nul.yaml"
+    path.write_text(f'{section}:\n  {name}: "a\\0b"\n', encoding="utf-8")
+    with pytest.raises(BadConfig, match="NUL"):
+        load_config(path)

@@ -35,3 +35,10 @@ def test_other_forms_are_refused(spec):
 def test_a_missing_module_is_named():
     with pytest.raises(BadEnvironment, match="module no_such_thing fails to load"):
         load_object("no_such_thing:f")
+
+
+def test_code_that_ends_the_process_is_a_failure_to_load(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import sys\nsys.exit(5)\n")
+    with pytest.raises(BadEnvironment, match="fails to load: SystemExit: 5"):
+        load_object(f"{path}:A")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import MissingExtra
-from recollect.errors.extras import install_command
+from recollect.errors import MissingExtra, StoreTooNew
+from recollect.errors.extras import install_command, update_command
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, record: object) -> None:
@@ -60,3 +60,20 @@ def test_as_it_is_here() -> None:
     found = re.fullmatch(r"pip install (?:-e )?'(.+)\[train\]'", install_command("train"))
     assert found is not None
     assert found[1] == "recollect" or (Path(found[1]) / "pyproject.toml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("record", "command"),
+    [
+        ({"url": "file:///home/me/r", "dir_info": {"editable": True}}, "git -C /home/me/r pull"),
+        ({"url": "file:///home/me/r", "dir_info": {}},
+         "git -C /home/me/r pull && pip install /home/me/r"),
+        (None, "git pull in its checkout, then pip install ."),
+    ],
+)  # fmt: skip
+def test_an_update_comes_from_the_checkout(
+    monkeypatch: pytest.MonkeyPatch, record: object, command: str
+) -> None:
+    installed(monkeypatch, record)
+    assert update_command() == command
+    assert StoreTooNew("pool.db", 9, 1).hint.endswith(command)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.errors import NotTried, PromiseBroken, StoreFull
+from recollect.errors import BadConfig, NotTried, PromiseBroken, StoreFull
 from recollect.errors.extras import install_command
 from recollect.proof import drawing, estimators, filling, flips, promises, resuming
 from recollect.proof.life import make_life
@@ -139,3 +139,12 @@ def seeds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("seeds")
 def test_a_failure_can_be_repeated() -> None:
     assert promises._seed() == 77
+
+
+@pytest.mark.parametrize("seed", ["abc", "-1", "", "9" * 5000])
+def test_a_seed_that_is_none_is_an_error_and_no_broken_promise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: str
+) -> None:
+    monkeypatch.setenv("RECOLLECT_SEED", seed)
+    with pytest.raises(BadConfig, match="RECOLLECT_SEED="):
+        next(prove(tmp_path))

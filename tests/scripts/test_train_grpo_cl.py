@@ -94,7 +94,12 @@ def test_settings_of_ours_win() -> None:
 
 @pytest.mark.parametrize(
     ("given", "word"),
-    [("--gamma 0.9", "discount"), ("--train_split 1.5", "0 and 1"), ("--task_order moon", "moon")],
+    [
+        ("--gamma 0.9", "discount"),
+        ("--train_split 1.5", "0 and 1"),
+        ("--task_order moon", "moon"),
+        ("--save_trajectory_logs --trajectory_log_interval 0", "whole number from 1"),
+    ],
 )
 def test_what_cannot_be_had_is_refused(
     given: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

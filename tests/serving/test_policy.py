@@ -16,7 +16,9 @@ import torch
 
 from recollect.config.loading import load_config
 from recollect.envs.registry import load_environment
+from recollect.errors import BadRequest
 from recollect.models.loading import load_policy
+from recollect.serving.asking import read_request
 from recollect.serving.http import PolicyServer
 from recollect.serving.opening import open_service
 from recollect.store import open_reader, open_store
@@ -264,6 +266,38 @@ def test_conversations_that_were_not_sampled_here_are_refused(served: Served) ->
         served.ask(user("long " * 5000))
 
 
+@pytest.mark.parametrize(
+    ("message", "member"),
+    [
+        ({"role": "tool", "content": "a", "tool_call_id": ["a"]}, "messages[0].tool_call_id"),
+        ({"role": "assistant", "content": "a", "tool_calls": 5}, "messages[0].tool_calls"),
+        ({"role": ["user"], "content": "a"}, "messages[0].role"),
+    ],
+)
+def test_a_member_of_the_wrong_type_is_named(message: dict[str, Any], member: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_request({"messages": [message, user("Go on.")]}, 8)
+    assert (caught.value.member, caught.value.status) == (member, 400)
+
+
+@pytest.mark.parametrize("how", [{"temperature": 0}, {"extra_body": {"top_k": 1}}])
+def test_a_greedy_answer_is_given_but_not_kept(served: Served, how: dict[str, Any]) -> None:
+    """Its log-probs are those of another policy than the one that chose it."""
+    found = served.ask(user("Letters."), **how)
+    with pytest.raises(openai.ConflictError, match="chosen, not sampled"):
+        served.reward(found.id, reward=1.0)
+    assert served.rows() == []
+
+
+def test_an_answer_has_one_score(served: Served) -> None:
+    id_ = served.ask(user("Letters.")).id
+    served.reward(id_, reward=1.0)
+    served.reward(id_, reward=1.0)
+    with pytest.raises(openai.ConflictError, match="another score"):
+        served.reward(id_, reward=0.0)
+    assert [row.reward.value for row in served.rows()] == [1.0]
+
+
 def test_sampling_stays_the_same_within_a_conversation(served: Served) -> None:
     first = served.ask(user("Letters."), max_tokens=200)
     message = first.choices[0].message.model_dump(exclude_none=True)
@@ -276,6 +310,8 @@ def test_scores_that_make_no_sense_are_refused(served: Served) -> None:
     for body, words in (
         ({}, "reward"),
         ({"reward": "much"}, "reward"),
+        ({"reward": 10**400}, "reward"),
+        ({"reward": 1.0, "parts": {"a": 10**400}}, "parts"),
         ({"reward": 1.0, "success": 1}, "success"),
         ({"reward": 1.0, "sucess": True}, "sucess"),
     ):

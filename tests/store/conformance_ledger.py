@@ -321,7 +321,6 @@ class LedgerPromises:
         assert (totals.trajectories, totals.payload_bytes, totals.domains) == (0, 0, ())
         assert store.tasks() == {}
         assert store.draws() == []
-        assert store.over_budget(max_rows=0) == []
         assert list(store.verify()) == []
 
 

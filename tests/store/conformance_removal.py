@@ -58,7 +58,7 @@ def mark(store: Store, id_: TrajectoryId, action: Action, step: int | None = Non
 
 
 class RemovalPromises:
-    """What marks, `over_budget`, `reclaim` and `fence` promise."""
+    """What marks, `reclaim` and `fence` promise."""
 
     # -- marks -----------------------------------------------------------------------------
 
@@ -77,27 +77,6 @@ class RemovalPromises:
         (id_,) = fresh_rows(store, 1)
         store.commit(Batch(marks=[person_mark(id_, a) for a in (A.BAN, A.UNBAN, A.PIN, A.BAN)]))
         assert (row_of(store, id_).status, row_of(store, id_).pinned) == (Status.BANNED, True)
-
-    # -- budgets ---------------------------------------------------------------------------
-
-    def test_the_oldest_unpinned_live_rows_are_over_budget(self, store: Store) -> None:
-        ids = fresh_rows(store)
-        assert store.over_budget() == []
-        assert store.over_budget(max_rows=6) == []
-        assert store.over_budget(max_rows=4) == ids[:2]
-        mark(store, ids[0], A.PIN)
-        mark(store, ids[2], A.BAN)
-        assert store.over_budget(max_rows=4) == ids[1:2]
-        assert store.over_budget(max_rows=0) == [ids[1], *ids[3:]]
-
-    def test_a_byte_budget(self, store: Store) -> None:
-        ids = fresh_rows(store)
-        sizes = [row.bytes for row in all_rows(store)]
-        assert store.over_budget(max_bytes=sum(sizes)) == []
-        assert store.over_budget(max_bytes=sum(sizes) - 1) == ids[:1]
-        assert store.over_budget(max_bytes=sum(sizes[3:])) == ids[:3]
-        assert store.over_budget(max_rows=5, max_bytes=sum(sizes[2:])) == ids[:2]
-        assert store.over_budget(max_bytes=0) == ids
 
     # -- reclaiming ------------------------------------------------------------------------
 

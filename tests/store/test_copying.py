@@ -11,7 +11,7 @@ import pytest
 
 from factories import FakeRun, make_trajectory, person_mark
 from postgres_server import new_address
-from recollect.errors import StoreLocked, StoreMissing, StoreNotEmpty
+from recollect.errors import SameStore, StoreLocked, StoreMissing, StoreNotEmpty
 from recollect.ledger import Note
 from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
@@ -93,6 +93,15 @@ def test_there_must_be_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "c.db").exists()
     open_store(tmp_path / "empty.db").close()
     assert copy_store(tmp_path / "a.db", tmp_path / "empty.db").trajectories > 0
+
+
+def test_a_store_is_not_copied_onto_itself(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.db", tmp_path / "link.db"
+    open_store(path).close()
+    link.symlink_to(path)
+    for target in (path, link, tmp_path / "b" / ".." / "a.db"):
+        with pytest.raises(SameStore, match="onto itself"):
+            copy_store(path, target)
 
 
 def test_a_file_that_is_being_written_is_not_read_for_long(tmp_path: Path) -> None:

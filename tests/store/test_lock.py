@@ -302,3 +302,12 @@ def test_it_can_be_seen_whether_another_writes(tmp_path: Path) -> None:
     kill(holder)
     assert not is_held_elsewhere(path)
     WriterLock(path).release()
+
+
+def test_the_lock_file_keeps_no_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["recollect", "pool", "copy", "postgres://u:SECRETPW@h/d"])
+    held = WriterLock(tmp_path / "pool.db")
+    assert "SECRETPW" not in held.path.read_text(encoding="utf-8")
+    held.release()

@@ -163,6 +163,18 @@ def test_importing_twice_changes_nothing(tmp_path: Path) -> None:
     assert (other.added, other.run, len(more)) == (2, "elsewhere", 6)
 
 
+def test_equal_attempts_of_a_file_are_different_attempts(tmp_path: Path) -> None:
+    """Most of a group may say the same; two of three that succeed are not one of two."""
+    right, wrong = make.message_line(), make.message_line(reward=0)
+    read_one(tmp_path, right)
+    report, rows = read(tmp_path, right, wrong, right)
+    assert (report.added, report.known) == (2, 1)  # the first is named as ever
+    assert [row.success for row in rows] == [True, False, True]
+    again, same = read(tmp_path, right, wrong, right)
+    assert (again.added, again.known) == (0, 3)
+    assert rows == same
+
+
 def test_a_reward_is_never_made_up(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="reward: is missing"):
         read(tmp_path, make.message_line(reward=...))

@@ -68,7 +68,7 @@ def test_a_newer_schema_is_refused_byte_for_byte(
     raw(path, f"PRAGMA user_version = {schema.SCHEMA + 1}")
     (path.parent / "pool.db.lock").unlink()
     before = listing(path.parent)
-    with pytest.raises(StoreTooNew, match="upgrade"):
+    with pytest.raises(StoreTooNew, match="Update Recollect with: git"):
         SqliteStore(path, journal=opened_with)
     with pytest.raises(StoreTooNew):
         open_reader(path)

@@ -222,3 +222,13 @@ def test_without_pyarrow_the_extra_is_named(
         with pytest.raises(MissingExtra, match=r"\[parquet\]"):
             export_file(store, tmp_path / "out.parquet", format="parquet", query=make.EVERYTHING)
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_part_of_the_reward_is_named_by_text(tmp_path: Path, file: Path) -> None:
+    table = pq.read_table(file)
+    parts = pa.array([[{"name": ["a"], "value": 1.0}]] * len(table))
+    path = tmp_path / "odd.parquet"
+    place = table.schema.names.index("reward_parts")
+    pq.write_table(table.set_column(place, "reward_parts", parts), path)
+    with pytest.raises(BadFile, match=r"reward_parts\[0\].name: expected text"):
+        imported(tmp_path, path)

@@ -113,6 +113,36 @@ def test_a_bad_address_is_refused(given: str) -> None:
         open_store(given)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "postgres://ann:SECRET/PW@db/x",
+        "postgres://ann:SECRET?PW@db/x",
+        "postgres://ann:SECRET#PW@db/x",
+        "postgres://ann:SECRET@PW@db/x",
+        "postgres://ann:SECRET%PW@db/x",
+        "postgres://ann:SECRET%00@db/x",
+        "postgres://ann:SECRET[PW@db/x",
+        "postgres://ann:SECRET\u2100@db/x",
+        "postgres://ann:SECRETPW",
+        "postgres://ann:a@db/x?SECRET",
+    ],
+)
+def test_a_refusal_never_quotes_a_password(given: str) -> None:
+    with pytest.raises(BadAddress) as caught:
+        open_store(given)
+    assert "SECRET" not in str(caught.value) + caught.value.what + caught.value.hint
+    assert "PW" not in caught.value.what
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["postgres://a@h1:1,h2:2/x", "postgres://[::1]:5432/x", "postgres://a:%2F%40@/x?host=/tmp"],
+)
+def test_what_libpq_allows_is_an_address(given: str) -> None:
+    assert parse_address(given).url == given.replace("/tmp", "%2Ftmp")
+
+
 def test_an_unknown_parameter_is_named() -> None:
     with pytest.raises(BadAddress, match="colour"):
         open_reader("postgres://127.0.0.1/x?colour=red")

@@ -90,6 +90,7 @@ def test_a_file_cut_anywhere_gives_its_whole_lines(
         '{"kind": "step", "step": 1, "steps": 2, "time": 0, "metrics": {"train/loss": NaN}}',
         '{"kind": "step", "step": 1, "steps": 2, "time": 0, "metrics": {"train/loss": "1"}}',
         '{"kind": "step", "step": 1, "steps": 2, "time": 0, "metrics": []}',
+        '{"kind": "step", "step": 1, "steps": 2, "time": 1' + "0" * 400 + ', "metrics": {}}',
         '{"kind": "step", "step": true, "steps": 2, "time": 0, "metrics": {}}',
         '{"kind": "step", "step": 1.5, "steps": 2, "time": 0, "metrics": {}}',
         '{"kind": "other", "step": 1, "steps": 2, "time": 0, "metrics": {}}',

@@ -12,6 +12,7 @@ _UNITS = {
     **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb", "tb"), start=1)},
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), start=1)},
 }
+_MOST = 2.0**62
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\Z")
 
 
@@ -20,4 +21,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.match(text.strip().lower())
     if match is None or match[2] not in _UNITS:
         raise typer.BadParameter(f"{text!r} is not a size; write it like 500MB or 2GiB")
-    return int(float(match[1]) * _UNITS[match[2]])
+    size = float(match[1]) * _UNITS[match[2]]
+    if size > _MOST:
+        raise typer.BadParameter(f"{text[:20]}... is larger than any disk")
+    return int(size)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli.new_folder import new_folder
 from recollect.cli.output import remark, say, write_json
 from recollect.cli.store_option import EXITS_OF_RUNS, JsonOption, examples
-from recollect.cli.train import new_folder, require_training, show_settings
+from recollect.cli.train import require_training, show_settings
 from recollect.errors.extras import install_command
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def continual(
     from recollect.engines.launch import together
 
     def work(ranks: Ranks) -> None:
-        journey = create_journey(new_folder(loaded), loaded.config)
+        with new_folder(loaded) as folder:
+            journey = create_journey(folder.path, loaded.config)
         run_journey(journey, ranks, progress, verbose, log_interval)
 
     together(work)

@@ -14,6 +14,7 @@ import typer
 from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.failure import FINDINGS
 from recollect.cli.output import Column, remark, say, waiting, write_json, write_table
+from recollect.cli.stdin import read_stdin_line
 from recollect.cli.store_option import EXITS_WITH_FINDINGS, JsonOption, examples
 from recollect.cli.untrusted import visible, visible_lines
 
@@ -277,7 +278,7 @@ class _Person:
 
         if sys.stdin.isatty():
             typer.echo("you> ", nl=False, err=True)
-        line = sys.stdin.readline()
+        line = read_stdin_line()
         return expand_call(line.rstrip("\n"), self._tools) if line else None
 
 

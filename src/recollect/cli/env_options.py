@@ -24,6 +24,6 @@ def environment_options(settings: Sequence[str] | None) -> dict[str, object]:
             raise typer.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
         try:
             options[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
             raise typer.BadParameter(f"{setting!r}: {error}", param_hint="--set") from error
     return options

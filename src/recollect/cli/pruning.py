@@ -49,6 +49,7 @@ class Plan:
     ids: list[TrajectoryId] = field(default_factory=list)
     domains: dict[str, Tally] = field(default_factory=dict)
     pinned: int = 0  # chosen, but kept
+    reclaims: bool = False  # rows go; else the file is only made smaller
     evicted: Tally = field(default_factory=Tally)
     fenced: Tally = field(default_factory=Tally)
 
@@ -65,18 +66,21 @@ class Plan:
 
 
 def make_plan(
-    reader: StoreReader, selection: Selection | None, limits: Limits, fenced: bool
+    reader: StoreReader, selection: Selection | None, limits: Limits, evicted: bool, fenced: bool
 ) -> Plan:
     """Decide what goes, changing nothing and holding only the ids of chosen rows in memory.
 
     Without limits the whole selection goes. With limits: rows beyond the age or version limit
     first, then the oldest until what stays (pinned rows included) fits the row and byte limits.
+    Rows evicted before go as well, unless there is no selection and nobody asked for any rows.
     """
     plan = Plan()
     if selection is not None:
         _choose(plan, selection, limits, newest_versions(reader))
-    for row in Selection(reader, (Query(status=Status.EVICTED, pinned=False),)).rows():
-        plan.evicted.add(row)
+    plan.reclaims = selection is not None or evicted or fenced
+    if plan.reclaims:
+        for row in Selection(reader, (Query(status=Status.EVICTED, pinned=False),)).rows():
+            plan.evicted.add(row)
     if fenced:
         for row in Selection(reader, (Query(status=None, fenced=True),)).rows():
             plan.fenced.add(row)
@@ -126,10 +130,13 @@ def _is_too_old(row: Row, limits: Limits, newest: dict[RunId, int]) -> bool:
 
 
 def carry_out(writer: Store, plan: Plan, fenced: bool, compact: bool) -> Reclaimed:
-    """Evict what was chosen, remove all that is evicted for good, and shrink the file if asked."""
+    """Evict what was chosen, remove all that is evicted for good, and shrink the file if asked.
+
+    Where nobody asked for any rows to go, only the file shrinks.
+    """
     if plan.ids:
         writer.commit_all(_batches(plan.ids))
-    removed = writer.reclaim(fenced=fenced)
+    removed = writer.reclaim(fenced=fenced) if plan.reclaims else Reclaimed(0, 0)
     if compact:
         writer.compact()
     return removed

@@ -10,7 +10,7 @@ import typer
 
 from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.output import remark, say
-from recollect.cli.serving import served, wait_for_the_end
+from recollect.cli.serving import check_threshold, served, wait_for_the_end
 from recollect.cli.store_option import examples
 from recollect.cli.train import require_training
 
@@ -65,6 +65,7 @@ def policy(
     the task by metadata={"task": ID} in the first request. Ctrl-C ends, when what is being
     answered is answered.
     """
+    check_threshold(threshold)
     options = environment_options(settings)
     require_training()
     from contextlib import ExitStack
@@ -76,11 +77,13 @@ def policy(
     beside = Path(run) / "served.db" if Path(run).is_dir() else Path("served.db")
     where = beside if store is None else place_of(store)
     with ExitStack() as stack:
-        opened = stack.enter_context(open_store(where))
         chance = secrets.randbelow(2**31) if seed is None else seed
-        service, turn_tokens = open_service(run, opened, environment, chance, options)
+        service, turn_tokens = open_service(run, None, environment, chance, options)
         stack.callback(service.close)
         server = PolicyServer(service, port, turn_tokens, threshold)
+        stack.callback(server.server_close)
+        # Last, so that a model or port that cannot be had leaves no store behind.
+        service.record_in(stack.enter_context(open_store(where)))
         stack.enter_context(served(server, "recollect-policy"))
         say(server.url)
         remark(f"{service.origin.name}, version {service.origin.policy_version}; Ctrl-C ends.")

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
     from recollect.wire.server import JsonServer
+
+
+def check_threshold(value: float) -> None:
+    """Refuse a --threshold that no reward can be compared with."""
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number", param_hint="--threshold")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli.new_folder import NewFolder, new_folder
 from recollect.cli.output import remark, say, write_json
 from recollect.cli.store_option import EXITS_OF_RUNS, examples
 
@@ -157,8 +158,9 @@ def train(
     require_generator(loaded.config)
 
     def work(ranks: Ranks) -> None:
-        folder = create_run(new_folder(loaded), loaded.config)
-        _run(folder, ranks, progress is not False, verbose, log_interval)
+        with new_folder(loaded) as folder:
+            folder.run = create_run(folder.path, loaded.config)
+            _run(folder.run, ranks, progress is not False, verbose, log_interval, folder)
 
     together(work)
 
@@ -229,7 +231,12 @@ def require_training() -> None:
 
 
 def _run(
-    folder: RunFolder, ranks: Ranks, progress: bool, verbose: bool, log_interval: int | None
+    folder: RunFolder,
+    ranks: Ranks,
+    progress: bool,
+    verbose: bool,
+    log_interval: int | None,
+    new: NewFolder | None = None,
 ) -> None:
     from recollect.errors import BadContinual
     from recollect.train.running import open_sinks, run_to_end
@@ -243,6 +250,8 @@ def _run(
         folder, sys.stdout, progress=progress, verbose=verbose, log_interval=log_interval
     )
     with open_session(folder, sinks, ranks=ranks) as session:
+        if new is not None:
+            new.begun = True
         stopped = run_to_end(session)
     if stopped is not None:
         raise typer.Exit(128 + stopped)
@@ -268,23 +277,6 @@ def show_settings(loaded: LoadedConfig, as_json: bool) -> None:
         return
     for line in (*resolved_lines(loaded), "", *memory_lines(loaded.config)):
         say(line)
-
-
-def new_folder(loaded: LoadedConfig) -> Path:
-    """Name the run's folder: as configured, or after its configuration with the next number."""
-    root = Path(loaded.config.run.folder)
-    if loaded.config.run.name:
-        return root / loaded.config.run.name
-    root.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        folder = root / f"{loaded.name}-{number}"
-        try:
-            folder.mkdir()  # takes the number: others may be starting at the same moment
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
 
 
 def _newest_unfinished(root: Path) -> Path:

@@ -39,14 +39,16 @@ def show_verl(loaded: LoadedConfig, cluster: Cluster, as_json: bool) -> None:
 
 def train_with_verl(loaded: LoadedConfig, cluster: Cluster, screen: Screen) -> None:
     """Make a run and train it under verl; everything that can be refused is refused before."""
-    from recollect.cli.train import new_folder
+    from recollect.cli.new_folder import new_folder
     from recollect.integrations.verl.launch import require_verl
     from recollect.integrations.verl.mapping import verl_settings
     from recollect.train.folder import create_run
 
     verl_settings(loaded.config, cluster, Path(loaded.config.run.folder))
     require_verl()
-    _go(create_run(new_folder(loaded), loaded.config), cluster, screen)
+    with new_folder(loaded) as folder:
+        run = create_run(folder.path, loaded.config)
+    _go(run, cluster, screen)
 
 
 def resume_with_verl(folder: RunFolder, cluster: Cluster, screen: Screen) -> None:

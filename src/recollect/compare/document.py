@@ -18,6 +18,7 @@ from recollect.compare.measures import Point, Reach
 from recollect.compare.statistics import CONFIDENCE, RESAMPLES
 from recollect.compare.study import ArmResult, Study
 from recollect.compare.verdict import verdict
+from recollect.redaction import redact
 
 FILE_NAME = "compare.json"
 _PACKAGES = ("torch", "transformers", "numpy")
@@ -29,7 +30,7 @@ def study_document(study: Study) -> dict[str, Json]:
         "verdict": verdict(study),
         "command": study.command,
         "source": study.source,
-        "settings": list(study.settings),
+        "settings": [redact(text) for text in study.settings],
         "seeds": list(study.seeds),
         "tuning_seeds": list(study.tuning_seeds),
         "target": study.target,
@@ -80,7 +81,7 @@ def _arm(result: ArmResult) -> dict[str, Json]:
         ]
     return {
         "name": result.arm.name,
-        "settings": list(result.arm.settings),
+        "settings": [redact(text) for text in result.arm.settings],
         "summary": _plain(result.summary),
         "runs": [
             {**_fields(run), "evaluations": _plain(curve.points)}

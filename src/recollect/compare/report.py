@@ -20,6 +20,7 @@ from recollect.compare.study import Study
 from recollect.compare.svg import Dot, line_chart, pairs_chart
 from recollect.compare.tables import TextTable, arm_table, run_table, tuning_table
 from recollect.compare.verdict import verdict
+from recollect.redaction import redact
 from recollect.telemetry.names import METRICS, find_metric
 from recollect.telemetry.reading import read_metrics
 
@@ -304,6 +305,6 @@ def _commands(study: Study) -> str:
         source = study.source or "CONFIG"
         words = ["recollect train", shlex.quote(source), flags, seed]
         lines += ["", f"# one run of {result.arm.name}", " ".join(word for word in words if word)]
-    text = escape("\n".join(lines))
+    text = escape("\n".join(redact(line) for line in lines))
     made = ", ".join(f"{name} {value}" for name, value in versions().items() if value)
     return f'<pre>{text}</pre><p class="soft">{escape(made)}</p>'

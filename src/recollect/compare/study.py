@@ -35,6 +35,7 @@ from recollect.compare.process import process_launch
 from recollect.compare.tuning import ArmGrid, Tuned, Tuning, check_tuning
 from recollect.config.schema.config import Config
 from recollect.errors import BadComparison
+from recollect.redaction import redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def run_study(
         tuning_seeds=tuning.seeds if tuning is not None else (),
         target=target,
         jobs=jobs,
-        command=command or shlex.join(["python", *sys.argv]),
+        command=redact(command or shlex.join(["python", *sys.argv])),
         span=span,
         arms=results,
         comparisons=tuple(compare(a.runs, results[-1].runs, span) for a in results[:-1]),

@@ -16,6 +16,7 @@ from recollect.config.schema.config import Config
 from recollect.config.settings import Setting, all_sections, all_settings, sections_of
 from recollect.config.suggestions import suggest_key
 from recollect.config.tree import Branch, Leaf, Node, Source, plain, shortened
+from recollect.redaction import redact
 
 Path = tuple[str, ...]
 
@@ -154,4 +155,4 @@ class Layers:
 
 
 def _show(leaf: Leaf) -> str:
-    return shortened(repr(leaf.value))
+    return shortened(redact(repr(leaf.value)))

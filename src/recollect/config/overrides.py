@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from recollect.canonical import is_text
 from recollect.config.scalars import BadScalar, parse_scalar
-from recollect.config.tree import MAX_DEPTH, Leaf, Node, Source
+from recollect.config.tree import MAX_DEPTH, Leaf, Node, Source, shortened
 from recollect.config.yaml_reading import MAX_BYTES, parse_value
 from recollect.errors import BadConfig
+from recollect.redaction import redact
 
 _EXAMPLE = "Write it as key=value, for example train.learning_rate=3e-4"
 
@@ -36,7 +37,7 @@ def parse_override(text: str) -> Override:
     append = key.endswith("+")
     path = tuple(key.removesuffix("+").strip().split("."))
     if text.startswith("--"):
-        hint = f"Settings have no dashes: {text.lstrip('-')}"
+        hint = f"Settings have no dashes: {shortened(redact(text.lstrip('-')))}"
         raise BadConfig([(f"{source.text}: this is neither an option nor a setting.", hint)])
     if not equals or "" in path or len(path) > MAX_DEPTH:
         raise BadConfig([(f"{source.text}: this is not a setting and a value.", _EXAMPLE)])

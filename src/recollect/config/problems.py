@@ -13,6 +13,7 @@ from recollect.config.schema.section import CONFLICT
 from recollect.config.settings import all_settings
 from recollect.config.suggestions import suggest_choice
 from recollect.config.tree import DEFAULT, Source, shortened
+from recollect.redaction import redact
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -71,7 +72,7 @@ def _words(
     kind: str, path: tuple[str, ...], given: Json, context: Mapping[str, Any], message: str
 ) -> tuple[str, str]:
     key = ".".join(path)
-    shown = shortened(repr(given))
+    shown = shortened(redact(repr(given)))
     if kind in _EXPECTED:
         return f"must be {_EXPECTED[kind]}, not {shown}", _type_hint(key, kind, given)
     if kind in _LIMITS:

@@ -1,13 +1,10 @@
-"""Which setting somebody may have meant: renamed ones, other tools' words, near misses."""
+"""Which setting somebody may have meant: other tools' words, near misses."""
 
 from __future__ import annotations
 
 import difflib
 
 from recollect.config.settings import all_sections, all_settings
-
-# Settings that once had another name here. There are no aliases: the old name is an error.
-RENAMED_KEYS: dict[str, str] = {}
 
 # Names that other trainers give to the same thing; ours are the right-hand side.
 FOREIGN_NAMES = {
@@ -119,8 +116,6 @@ FOREIGN_CHOICES = {
 
 def suggest_key(key: str) -> str:
     """Say what an unknown dotted key may have meant, as a sentence, or where to look."""
-    if key in RENAMED_KEYS:
-        return f"It is called {RENAMED_KEYS[key]} now."
     name = key.rpartition(".")[2]
     found = [names[name.lower()] for names in (FOREIGN_NAMES, _ALSO) if name.lower() in names]
     found = [*found, *_same_name(name)] or _near(key)

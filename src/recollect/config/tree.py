@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from recollect.canonical import Json
+from recollect.redaction import redact
 
 MAX_DEPTH = 30  # of mappings and lists in each other
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value comes from; `text` is how it is shown.
+    """Where a value comes from; `text` is how it is shown, without secrets.
 
     `name` is the file, the preset or the whole flag; `line` counts from 1, 0 where there is none.
     """
@@ -29,7 +30,7 @@ class Source:
         if self.kind == "preset":
             return f"preset {self.name}, line {self.line}" if self.line else f"preset {self.name}"
         if self.kind == "flag":
-            return f"flag {shortened(self.name)}"
+            return f"flag {shortened(redact(self.name))}"
         return self.kind
 
     def at(self, line: int) -> Source:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from recollect.continual.examination import DomainResult, Examination
 from recollect.continual.matrix import Measure, ScoreMatrix, Undefined
 from recollect.continual.transfer import average_performance, backward_transfer, forgetting
-from recollect.telemetry.redaction import redact_text
+from recollect.redaction import redact_text
 from recollect.telemetry.scores import Score, pool
 from recollect.train.metrics import deviation, mean
 

@@ -15,6 +15,7 @@ from recollect.continual.results import FILE
 from recollect.continual.schedule import Stage
 from recollect.continual.transfer import MEASURES
 from recollect.models.loading import Policy
+from recollect.redaction import redact_text
 from recollect.telemetry.console import encodable
 from recollect.telemetry.events import (
     CheckpointSaved,
@@ -27,7 +28,6 @@ from recollect.telemetry.events import (
     Warned,
 )
 from recollect.telemetry.lines import detail_lines
-from recollect.telemetry.redaction import redact_text
 
 Clock = Callable[[], float]
 

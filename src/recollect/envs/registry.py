@@ -66,7 +66,7 @@ def _plug_ins() -> dict[str, EntryPoint]:
 def _load_plug_in(point: EntryPoint) -> object:
     try:
         loaded: object = point.load()
-    except Exception as error:  # whatever somebody else's import raises
+    except (Exception, SystemExit) as error:  # whatever somebody else's import raises
         why = f"the plug-in {point.value} fails to load: {type(error).__name__}: {error}"
         raise BadEnvironment(point.name, why.rstrip("."), "Reinstall or remove it.") from error
     return loaded
@@ -80,7 +80,7 @@ def _make(name: str, factory: object, options: dict[str, object]) -> Environment
         made: object = factory(**options)
     except RecollectError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadEnvironment(name, f"cannot be made: {type(error).__name__}: {error}") from error
     missing = [m for m in _METHODS if not callable(getattr(made, m, None))]
     missing += [a for a in ("name", "version", "splits", "limits") if not hasattr(made, a)]

@@ -41,7 +41,7 @@ def _load_file(spec: str, path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         found.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise BadEnvironment(spec, f"{path} fails to load: {_said(error)}") from error
     return module
@@ -50,10 +50,10 @@ def _load_file(spec: str, path: Path) -> ModuleType:
 def _load_module(spec: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         hint = "Is it installed here? A file can be named as path/to/file.py:name."
         raise BadEnvironment(spec, f"module {name} fails to load: {_said(error)}", hint) from error
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(".: ")

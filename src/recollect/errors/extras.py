@@ -1,4 +1,4 @@
-"""The command that installs an extra: of the folder that Recollect was installed from, if any."""
+"""Commands that install an extra or an update, from where Recollect was installed from."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ def install_command(extra: str) -> str:
     folder, editable = _source()
     what = f"{folder or 'recollect'}[{extra}]"
     return f"pip install {'-e ' if editable else ''}{shlex.quote(what)}"
+
+
+def update_command() -> str:
+    """Say what to type for a newer Recollect: its source is a checkout, not a registry."""
+    folder, editable = _source()
+    if not folder:
+        return "git pull in its checkout, then pip install ."
+    pull = f"git -C {shlex.quote(folder)} pull"
+    return pull if editable else f"{pull} && pip install {shlex.quote(folder)}"
 
 
 def _source() -> tuple[str, bool]:

@@ -165,6 +165,16 @@ class BadRequest(RecollectError):
         self.status = status
 
 
+class CannotListen(RecollectError):
+    """A server of ours cannot have the address that it was given."""
+
+    def __init__(self, host: str, port: int, why: str) -> None:
+        super().__init__(
+            f"Nothing can be served at {host}:{port}: {why}.",
+            "Choose another port (0 takes any free one) or address, or end what listens there.",
+        )
+
+
 class RankLost(RecollectError):
     """A process of a run that several work on is gone."""
 

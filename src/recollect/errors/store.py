@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.errors.base import RecollectError
+from recollect.errors.extras import update_command
 
 
 class CorruptFrame(RecollectError):
@@ -76,7 +77,7 @@ class StoreTooNew(StoreError):
         super().__init__(
             path,
             f"{path} has schema {found}; this Recollect knows schemas up to {known}.",
-            "Nothing was changed. Upgrade with: pip install --upgrade recollect",
+            f"Nothing was changed. Update Recollect with: {update_command()}",
         )
 
 
@@ -208,6 +209,17 @@ class AmbiguousId(StoreError):
             "Give a few more characters.",
         )
         self.matches = tuple(matches)
+
+
+class SameStore(StoreError):
+    """A store was to be copied to where it is."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            path,
+            f"{path} cannot be copied onto itself.",
+            "Nothing was changed. Name another place as the second argument.",
+        )
 
 
 class BadQuery(StoreError):

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from recollect.errors import NotTried, PromiseBroken, RecollectError
+from recollect.config.tree import shortened
+from recollect.errors import BadConfig, NotTried, PromiseBroken, RecollectError
 from recollect.errors.extras import install_command
 from recollect.proof.drawing import enumerate_draws
 from recollect.proof.filling import stop_at_limit
@@ -53,6 +54,7 @@ class Verdict:
 
 def prove(folder: Path, promises: Sequence[Promise] | None = None) -> Iterator[Verdict]:
     """Try promises one after the other, in a folder of their own that is removed in the end."""
+    _seed()  # one that cannot be used is nobody's broken promise
     place = Path(tempfile.mkdtemp(prefix=".recollect-proof-", dir=folder))
     try:
         for promise in PROMISES if promises is None else promises:
@@ -140,7 +142,12 @@ def _needs_torch() -> None:
 def _seed() -> int:
     """Choose another seed each time; RECOLLECT_SEED=n makes a trial use that of a failure."""
     given = os.environ.get("RECOLLECT_SEED")
-    return random.SystemRandom().randrange(2**32) if given is None else int(given)
+    if given is None:
+        return random.SystemRandom().randrange(2**32)
+    if not (given.isascii() and given.isdecimal() and len(given) < 20):
+        what = f"RECOLLECT_SEED={shortened(given)} is not the seed of a trial."
+        raise BadConfig([(what, "Unset it, or give the whole number that a failure named.")])
+    return int(given)
 
 
 # Kills first: forking is safest before torch has started threads.

@@ -67,6 +67,11 @@ def _check(flags: argparse.Namespace) -> None:
             "--batch_size_per_gpu and --gradient_accumulation_steps must be at least 1",
             "Give whole numbers from 1.",
         )
+    if flags.save_trajectory_logs and flags.trajectory_log_interval < 1:
+        raise BadContinual(
+            f"--trajectory_log_interval {flags.trajectory_log_interval} names no steps to log",
+            "Give a whole number from 1, or leave --save_trajectory_logs out.",
+        )
 
 
 def _remark(flags: argparse.Namespace) -> None:

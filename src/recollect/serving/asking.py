@@ -132,12 +132,23 @@ def _message(number: int, entry: object) -> Said:
         raise BadRequest(where, "is not an object")
     role = entry.get("role")
     if role == "assistant":
-        calls = tuple(_call(f"{where}.tool_calls", c) for c in entry.get("tool_calls") or ())
+        given = _list(f"{where}.tool_calls", entry.get("tool_calls"))
+        calls = tuple(_call(f"{where}.tool_calls", call) for call in given)
         text = _text(where, entry.get("content"), optional=True)
         return Said("assistant", "" if calls else text, calls)
-    if role not in _ROLES:
+    if not isinstance(role, str) or role not in _ROLES:
         raise BadRequest(f"{where}.role", f"is not one of assistant, {', '.join(_ROLES)}")
-    return Said(role, _text(where, entry.get("content")), call_id=entry.get("tool_call_id") or "")
+    call_id = entry.get("tool_call_id")
+    if call_id is not None and not isinstance(call_id, str):
+        raise BadRequest(f"{where}.tool_call_id", "is not text")
+    return Said(role, _text(where, entry.get("content")), call_id=call_id or "")
+
+
+def _list(where: str, given: object) -> list[Any]:
+    """Read a list that may be left out."""
+    if given is not None and not isinstance(given, list):
+        raise BadRequest(where, "must be a list")
+    return given or []
 
 
 def _text(where: str, content: object, optional: bool = False) -> str:

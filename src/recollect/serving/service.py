@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from recollect.canonical import Json, canonical_json, digest
 from recollect.envs.base import Opening, Score
 from recollect.envs.tools import Call, parse_call
-from recollect.errors import BadRequest, InvalidRecord
+from recollect.errors import BadRequest, InvalidRecord, StoreConflict
 from recollect.ledger import Group, Run
 from recollect.models.chat import Chat
 from recollect.rollout.episode import Limits, Request
@@ -23,6 +23,12 @@ from recollect.store.base import Store
 from recollect.store.records import Batch
 from recollect.trajectory import Trajectory
 from recollect.types import GroupId, RunId, Task, group_id, trajectory_id
+from recollect.validation import check_finite
+
+_GREEDY = (
+    "an answer at temperature 0 (or top_k 1) was chosen, not sampled: its log-probs are not those "
+    "of whoever chose it, so it cannot be trained on; ask at a temperature above 0"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class PolicyService:
         self.chat = chat
         self.origin = origin
         self.limits = limits
-        self._store = store
+        self._store: Store | None = None
         self._find_task = find_task
         self._clock = clock
         self._numbers = itertools.count()
@@ -87,7 +93,13 @@ class PolicyService:
         self._talks = Conversations(chat, Limits(tokens, tokens, limits.turns))
         self._generation = Generation(sampler)
         if store is not None:
-            store.commit(Batch(runs=[Run(origin.run, origin.seed, {"served": origin.name})]))
+            self.record_in(store)
+
+    def record_in(self, store: Store) -> None:
+        """Keep what is scored in a store from now on."""
+        origin = self.origin
+        store.commit(Batch(runs=[Run(origin.run, origin.seed, {"served": origin.name})]))
+        self._store = store
 
     def close(self) -> None:
         """Stop sampling. The store is its owner's."""
@@ -114,6 +126,8 @@ class PolicyService:
             talk = self._talks.get(id_)
             if talk is None:
                 raise BadRequest("id", f"there is no answer {id_[:60]!r}, or not any more", 404)
+            if talk.sampling.temperature == 0 or talk.sampling.top_k == 1:
+                raise BadRequest("reward", _GREEDY, status=409)
             origin = self.origin
             versions = (self.chat.fingerprint, origin.environment_version)
             trajectory = talk.attempt.trajectory(
@@ -126,9 +140,12 @@ class PolicyService:
             group = Group(
                 request.group, origin.run, origin.step, request.task.key, origin.policy_version
             )
-            self._store.commit(
-                Batch(tasks=[request.task], groups=[group], trajectories=[trajectory])
-            )
+            batch = Batch(tasks=[request.task], groups=[group], trajectories=[trajectory])
+            try:
+                self._store.commit(batch)
+            except StoreConflict as error:
+                why = "this answer is kept already, with another score, and scores do not change"
+                raise BadRequest("reward", why, status=409) from error
         return trajectory
 
     def _open(self, asked: Asked) -> Talk:
@@ -200,6 +217,7 @@ def read_score(body: Mapping[str, Json], threshold: float) -> Score:
     if not isinstance(parts, dict) or rest:
         raise BadRequest(next(iter(rest), "parts"), "is not known; reward, success and parts are")
     try:
+        check_finite("reward", reward)  # JSON's whole numbers may be larger than any float
         return Score(
             float(reward),
             reward >= threshold if success is None else success,

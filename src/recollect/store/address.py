@@ -12,6 +12,9 @@ from recollect.errors import BadAddress
 
 _SCHEMES = ("postgres://", "postgresql://")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?\Z")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
+_ESCAPES = "in a user or password write / ? # @ [ ] as %2F %3F %23 %40 %5B %5D"
 _DEFAULT_SCHEMA = "recollect"
 RETRY_SECONDS = 60.0  # for which a server that went away is tried again
 
@@ -59,9 +62,10 @@ def parse_address(given: str) -> PostgresAddress:
     """
     try:
         parts = urlsplit(given)
+        _check_host(given, parts.netloc)
         asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except ValueError as error:
-        raise BadAddress(str(error)) from None
+    except ValueError:  # whose words quote the address, and so the password
+        raise BadAddress(f"it is not spelt as an address; {_ESCAPES}") from None
     schema = dict(asked).get("schema", _DEFAULT_SCHEMA)
     if not _SCHEMA.match(schema) or schema.startswith("pg_"):
         raise BadAddress(f"schema {schema!r} is not a name of small letters, digits and _")
@@ -69,6 +73,16 @@ def parse_address(given: str) -> PostgresAddress:
         raise BadAddress("it has a # in it; write %23")
     rest = urlencode([(name, value) for name, value in asked if name != "schema"])
     return PostgresAddress(urlunsplit(parts._replace(query=rest)), schema)
+
+
+def _check_host(given: str, netloc: str) -> None:
+    """Refuse what libpq would read differently: its complaint would quote the password."""
+    if given.count("@") > netloc.count("@") or netloc.count("@") > 1:
+        raise BadAddress(f"it has an @ that does not stand before the host; {_ESCAPES}")
+    if _BAD_ESCAPE.search(given):
+        raise BadAddress("it has a % that two hexadecimal digits do not follow; write %25")
+    if not all(_HOST.match(host) for host in netloc.rpartition("@")[2].split(",")):
+        raise BadAddress("the port after its host is not a number")
 
 
 def place_of(given: Path | str | PostgresAddress) -> Place:

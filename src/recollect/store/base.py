@@ -224,11 +224,6 @@ class Store(StoreReader, Protocol):
         fenced rows. Pinned rows stay.
         """
 
-    def over_budget(
-        self, max_rows: int | None = None, max_bytes: int | None = None
-    ) -> list[TrajectoryId]:
-        """Name the oldest unpinned live rows beyond a budget: candidates for eviction."""
-
     def quarantine(self, ids: Iterable[str], reason: str) -> None:
         """Keep damaged or incompatible rows from ever being drawn; those that are stay so."""
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recollect.errors import StoreCopyDiffers, StoreNotEmpty, StoreReadOnly
+from recollect.errors import SameStore, StoreCopyDiffers, StoreNotEmpty, StoreReadOnly
 from recollect.store import open_reader, open_store
 from recollect.store.address import Place, place_of
 from recollect.store.lock import WriterLock
@@ -35,12 +35,16 @@ def copy_store(source: Place | str, target: Place | str) -> CopyReport:
     """Copy everything in a store to a place where there is none, and check the copy.
 
     - The copy is exact: ids, numbers, order of arrival, fences, times and checksums.
-    - It appears whole or not at all: one transaction. StoreNotEmpty if there is something.
+    - It appears whole or not at all: one transaction. StoreNotEmpty if there is something,
+      SameStore if that is the source itself.
     - Afterwards every row is read back and compared (StoreCopyDiffers), then verified.
     - Writers of a SQLite source are kept out meanwhile (StoreLocked if there is one); a
       PostgreSQL source is read as of one moment while others write.
     """
-    with _at_rest(place_of(source)), open_reader(source) as reader, open_store(target) as store:
+    origin, place = place_of(source), place_of(target)
+    if _is_same(origin, place):
+        raise SameStore(place)
+    with _at_rest(origin), open_reader(source) as reader, open_store(target) as store:
         assert isinstance(reader, TableReader)
         assert isinstance(store, TableStore)
         if not store.is_empty():
@@ -52,6 +56,12 @@ def copy_store(source: Place | str, target: Place | str) -> CopyReport:
                 raise StoreCopyDiffers(store.path, table)
         rows = {table: found.rows for table, found in written.items()}
         return CopyReport(str(reader.path), str(store.path), rows, tuple(store.verify()))
+
+
+def _is_same(source: Place, target: Place) -> bool:
+    if isinstance(source, Path) and isinstance(target, Path):
+        return source.resolve() == target.resolve()
+    return source == target
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from recollect.canonical import canonical_json
 from recollect.errors import BadFile, InvalidRecord
+from recollect.errors.extras import update_command
 from recollect.store import plain
 from recollect.store.arrays import (
     Arrays,
@@ -73,7 +74,7 @@ def _check_header(path: Path, line: Line) -> None:
     version = json.loads(line.data).get("version")
     if version != VERSION:
         why = f"it has format version {shorten(version)}; this Recollect reads version {VERSION}"
-        raise BadFile(path, why, "Upgrade with: pip install --upgrade recollect")
+        raise BadFile(path, why, f"Update Recollect with: {update_command()}")
 
 
 def _read_line(fields: Fields, line: Line, limits: Limits) -> Incoming | None:

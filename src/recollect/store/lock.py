@@ -113,12 +113,14 @@ class WriterLock:
         self.release()
 
     def _introduce(self) -> None:
-        """Write who holds the lock, for the message others get. A full disk does not matter."""
+        """Write who holds the lock, for the message others get. A full disk does not matter.
+
+        Anybody may read it, so the command line, which may hold a password, is no part of it.
+        """
         about = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-            "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
         }
         try:
             os.ftruncate(self._descriptor, 0)

@@ -69,6 +69,24 @@ class Unsaid:
         check_finite("success_threshold", self.success_threshold)
 
 
+class Occurrences:
+    """Counts equal rows of one file: equal attempts are still different attempts.
+
+    Keeps about 100 bytes for each different row that names no id.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def id_of(self, *parts: str) -> str:
+        """Name a row by its content, and from its second occurrence on by its number too."""
+        first = digest("messages", *parts)
+        key = int(first[:16], 16)
+        earlier = self._seen.get(key, 0)
+        self._seen[key] = earlier + 1
+        return digest("messages", *parts, str(earlier)) if earlier else first
+
+
 # -- reading ------------------------------------------------------------------------------
 
 
@@ -81,11 +99,14 @@ def read(
     if first is None:
         raise BadFile(path, "it is empty")
     lines = chain([first], lines)
-    return convert(lines, limits, lambda fields, line: read_row(fields, line, limits, unsaid))
+    seen = Occurrences()
+    return convert(lines, limits, lambda fields, line: read_row(fields, line, limits, unsaid, seen))
 
 
-def read_row(fields: Fields, line: Line, limits: Limits, unsaid: Unsaid) -> Incoming:
-    """Read one conversation, whatever line it stands on."""
+def read_row(
+    fields: Fields, line: Line, limits: Limits, unsaid: Unsaid, seen: Occurrences
+) -> Incoming:
+    """Read one conversation, whatever line it stands on; `seen` counts equal ones of its file."""
     whole = fields.rest()
     messages = fields.items("messages", most=limits.max_messages)
     conversation = read_conversation(messages, "messages")
@@ -99,7 +120,7 @@ def read_row(fields: Fields, line: Line, limits: Limits, unsaid: Unsaid) -> Inco
     values["id"] = _read_id(fields)
     values["extra"] = _read_extra(fields, conversation)
     if values["id"] is None:
-        values["id"] = digest("messages", run, unsaid.environment, spelled("line", whole))
+        values["id"] = seen.id_of(run, unsaid.environment, spelled("line", whole))
     trajectory = Trajectory(task=task.key, **values)
     return Incoming(
         line.number,

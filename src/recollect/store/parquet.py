@@ -15,10 +15,11 @@ import numpy as np
 
 from recollect.canonical import canonical_json, strict_json
 from recollect.errors import BadFile, InvalidRecord, MissingExtra
+from recollect.errors.extras import update_command
 from recollect.ledger import Run
 from recollect.store import plain
 from recollect.store.arrays import Arrays
-from recollect.store.fields import Fields, nearest, shorten
+from recollect.store.fields import Fields, kind_of, nearest, shorten
 from recollect.store.incoming import BadLine, Incoming, Limits, bad_line
 from recollect.store.outgoing import Outgoing
 from recollect.types import RunId, Task
@@ -98,7 +99,7 @@ def _check_schema(path: Path, found: Any, ours: Any) -> None:
     version = (found.metadata or {}).get(_VERSION_KEY, b"1")
     if version != str(VERSION).encode():
         why = f"it has format version {shorten(version.decode('ascii', 'replace'))}"
-        raise BadFile(path, why, "Upgrade with: pip install --upgrade recollect")
+        raise BadFile(path, why, f"Update Recollect with: {update_command()}")
     hint = "Only files written by an export of Recollect can be read; convert others to messages."
     if missing := [name for name in ours.names if name not in found.names]:
         raise BadFile(path, f"it has no column {missing[0]!r}: not an export of Recollect", hint)
@@ -197,6 +198,8 @@ def _read_parts(items: list[Any]) -> dict[str, Any]:
     for index, item in enumerate(items):
         fields = Fields(item, f"reward_parts[{index}]")
         name = fields.take("name")
+        if not isinstance(name, str):
+            raise InvalidRecord(fields.name("name"), f"expected text, got {kind_of(name)}")
         if name in parts:
             raise InvalidRecord(fields.name("name"), f"{shorten(name)} appears twice")
         parts[name] = fields.take("value")

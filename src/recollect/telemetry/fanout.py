@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from recollect.errors import RecollectError
+from recollect.redaction import redact_text
 from recollect.telemetry.events import Event, Sink, StepFinished, Warned
 from recollect.telemetry.names import find_metric
-from recollect.telemetry.redaction import redact_text
 
 _LOGGER = logging.getLogger(__name__)
 

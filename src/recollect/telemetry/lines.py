@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from recollect.redaction import redact_text
 from recollect.telemetry.events import EvaluationFinished, Field, StepFinished
 from recollect.telemetry.names import METRICS
-from recollect.telemetry.redaction import redact_text
 from recollect.telemetry.scores import Score, by_domain, pool
 from recollect.telemetry.spelling import decimal, percent, seconds, whole
 

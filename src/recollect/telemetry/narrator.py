@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from recollect.redaction import redact_text
 from recollect.telemetry.events import (
     CheckpointSaved,
     EvaluationFinished,
@@ -22,7 +23,6 @@ from recollect.telemetry.lines import (
     join_fields,
     step_line,
 )
-from recollect.telemetry.redaction import redact_text
 
 
 @dataclass(frozen=True, slots=True)

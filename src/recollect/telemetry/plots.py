@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from recollect.errors import BadFile
+from recollect.redaction import redact_text
 from recollect.telemetry.curves import Axis, Curve, label_of, make_curve, write_csv
 from recollect.telemetry.names import find_metric
 from recollect.telemetry.reading import RunMetrics, read_metrics
-from recollect.telemetry.redaction import redact_text
 from recollect.telemetry.sinks.trackers import import_package
 
 # Okabe and Ito's colours keep apart for every common form of colour blindness.

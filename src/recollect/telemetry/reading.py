@@ -138,7 +138,7 @@ def read_metrics(path: Path) -> RunMetrics:
 def _parse(file: Path, number: int, text: bytes) -> StepLine | EvaluationLine:
     try:
         return _line(strict_json(text))
-    except (ValueError, KeyError, TypeError, AssertionError) as error:
+    except (ValueError, KeyError, TypeError, AssertionError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"
         raise BadFile(file, f"line {number} is not a line of metrics ({why})") from None
 

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
 from recollect.canonical import Json, strict_json
-from recollect.errors import BadRequest, RecollectError
+from recollect.errors import BadRequest, CannotListen, RecollectError
 from recollect.wire.connection import DeadlineReader
 from recollect.wire.guard import Guard
 
@@ -54,6 +54,7 @@ class Call:
 class JsonServer(ThreadingHTTPServer, ABC):
     """Answers each connection in a thread of its own; port 0 takes a free one.
 
+    CannotListen where the address cannot be had.
     `close` stops as it should: no new connections, requests that are being answered are finished.
     """
 
@@ -63,7 +64,12 @@ class JsonServer(ThreadingHTTPServer, ABC):
     def __init__(
         self, address: tuple[str, int], guard: Guard, limits: ServerLimits = LIMITS
     ) -> None:
-        super().__init__(address, JsonHandler)
+        try:
+            super().__init__(address, JsonHandler)
+        except OSError as error:
+            raise CannotListen(*address, error.strerror or str(error)) from error
+        except ValueError as error:  # no name of a machine
+            raise CannotListen(*address, str(error)) from error
         self.guard = guard
         self.limits = limits
         self._changed = threading.Condition()

@@ -65,6 +65,21 @@ def test_verl_dumps_are_demos_with_everything_kept(tmp_path: Path) -> None:
     assert task.environment == "gsm8k"
 
 
+@pytest.mark.parametrize("format_", ["verl", "trl", "tau2", "verifiers"])
+def test_equal_attempts_of_a_group_all_come_in(tmp_path: Path, format_: str) -> None:
+    if format_ == "trl":
+        file = _trl(tmp_path / "c", prompt=["a"] * 3, completion=["b"] * 3, exact=[1.0] * 3)
+    elif format_ == "tau2":
+        document = _tau2()
+        del document["simulations"][0]["id"]
+        file = _lines(tmp_path / "c", {**document, "simulations": document["simulations"][:1] * 3})
+    else:
+        file = _lines(tmp_path / "c", *([VERL if format_ == "verl" else _result()] * 3))
+    report, rows, tasks = _import(tmp_path, file, format=format_)
+    assert (report.added, report.known, len(tasks)) == (3, 0, 1)
+    assert len({row.id for row in rows}) == 3
+
+
 # -- TRL ------------------------------------------------------------------------------------
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import sys
 from typing import Annotated
 
 import typer
 
 from recollect.cli.notes.spelling import WorkspaceOption
 from recollect.cli.output import say, write_json
+from recollect.cli.stdin import read_stdin
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 
 EPILOG = examples(
@@ -37,7 +37,7 @@ def add(
     from recollect.notes.store_bank import StoreBank
     from recollect.store import open_store
 
-    text = sys.stdin.read() if content == "-" else content
+    text = read_stdin() if content == "-" else content
     draft = Draft(text, when, author=author if author is not None else _user(), trust=trust)
     with open_store(store_path(store)) as writer:
         added = StoreBank(writer).add([draft], workspace)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.output import remark, say
-from recollect.cli.serving import served, wait_for_the_end
+from recollect.cli.serving import check_threshold, served, wait_for_the_end
 from recollect.cli.store_option import DEFAULT, StoreOption, examples, store_path
 
 EPILOG = examples(
@@ -72,6 +72,7 @@ def serve(
     from recollect.store import open_reader, open_store
     from recollect.wire.guard import LOOPBACK_NAMES, Guard
 
+    check_threshold(threshold)
     is_local = listen in ("127.0.0.1", "localhost")
     if no_token and not is_local:
         raise typer.BadParameter("--no-token goes with a loopback address only")
@@ -84,9 +85,11 @@ def serve(
     rules = ServiceRules(min_trust, trust, threshold, files)
     path = store_path(store)
     with ExitStack() as stack:
+        server = NoteServer(None, (listen, port), Guard(token, names))
+        stack.callback(server.server_close)
+        # Only now, so that a port that cannot be had leaves no store behind.
         opened = stack.enter_context(open_reader(path) if read_only else open_store(path))
-        service = NoteService(StoreBank(opened), rules)
-        server = NoteServer(service, (listen, port), Guard(token, names))
+        server.service = NoteService(StoreBank(opened), rules)
         stack.enter_context(served(server, "recollect-notes"))
         say(server.url)
         remark(f"Notes of {path}{', to read only' if read_only else ''}; Ctrl-C ends.")
@@ -108,7 +111,8 @@ def _token(file: Path | None) -> str:
         remark(f"Token: {made}")
         return made
     if file.exists():
-        return _checked(file.read_text(encoding="utf-8").strip(), str(file))
+        text = file.read_text(encoding="utf-8", errors="replace")  # what is replaced is refused
+        return _checked(text.strip(), str(file))
     made = secrets.token_urlsafe(32)
     # Nobody else may ever read it, not even for a moment.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -34,8 +34,9 @@ def copy(
     from recollect.cli.documents import document
     from recollect.store.copying import copy_store
 
-    with waiting(f"copying {source}"):
-        report = copy_store(store_path(source), store_path(target))
+    origin, place = store_path(source), store_path(target)  # shown without their passwords
+    with waiting(f"copying {origin}"):
+        report = copy_store(origin, place)
     if as_json:
         write_json(document(report))
     else:

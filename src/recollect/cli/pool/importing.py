@@ -21,7 +21,7 @@ from recollect.cli.store_option import (
     store_path,
 )
 from recollect.cli.untrusted import visible
-from recollect.errors import BadFile
+from recollect.errors import BadFile, RecollectError
 
 if TYPE_CHECKING:
     from recollect.store.address import Place
@@ -164,7 +164,11 @@ def _sampled_by(
 
 @contextmanager
 def _store_or_nothing(path: Place) -> Iterator[Store]:
-    """Open the store; one that had to be made for a failing import is taken away again."""
+    """Open the store; one that had to be made for a failing import is taken away again.
+
+    Whether it was there is asked before we hold its lock, so another process may have made and
+    filled it in between: only an empty one is removed.
+    """
     from recollect.store import open_store
 
     is_new = isinstance(path, Path) and not path.exists()
@@ -174,11 +178,20 @@ def _store_or_nothing(path: Place) -> Iterator[Store]:
         except BaseException as error:
             if isinstance(error, BadFile):
                 error.hint = error.hint or "See what can be read: recollect pool import --help"
-            if is_new and isinstance(path, Path):  # we hold its lock: it is ours alone, and empty
+            if is_new and isinstance(path, Path) and _is_empty(writer):  # under our lock
                 for end in ("", "-journal", "-wal", "-shm", ".lock"):
                     with suppress(OSError):
                         path.with_name(path.name + end).unlink(missing_ok=True)
             raise
+
+
+def _is_empty(writer: Store) -> bool:
+    from recollect.store.tables.writer import TableStore
+
+    try:
+        return isinstance(writer, TableStore) and writer.is_empty()
+    except RecollectError:  # it cannot be told, so it stays
+        return False
 
 
 def _write(path: Place, report: ImportReport) -> None:

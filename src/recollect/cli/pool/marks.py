@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recollect.cli.marking import Reason, tell_marked
+from recollect.cli.stdin import read_stdin
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 from recollect.errors import CorruptRecord
 from recollect.types import Action, Status
@@ -99,7 +99,7 @@ def _mark(action: Action, given: list[str], reason: str, store: str, as_json: bo
 
 
 def _expanded(given: list[str]) -> list[str]:
-    return [id_ for text in given for id_ in (sys.stdin.read().split() if text == "-" else (text,))]
+    return [id_ for text in given for id_ in (read_stdin().split() if text == "-" else (text,))]
 
 
 def _needless(action: Action, row: Row, reader: StoreReader) -> str:

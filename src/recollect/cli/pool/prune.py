@@ -92,7 +92,7 @@ def prune(
     """Remove trajectories for good. Without --yes it only says what would go.
 
     Filters choose rows. Without a limit all of those go; with limits, those that exceed one, the
-    oldest first. Pinned rows never go. Rows evicted earlier go too whenever something is removed:
+    oldest first. Pinned rows never go. Rows evicted earlier go too, unless --compact stands alone:
     a run resumed from an old checkpoint can then no longer draw them.
     """
     from recollect.cli.pruning import Limits, carry_out, make_plan
@@ -108,10 +108,12 @@ def prune(
     removed = None
     with open_reader(path) as reader:  # refuses a wrong or missing file; makes nothing
         if not yes:
-            plan = make_plan(reader, select(reader, filters) if choosing else None, limits, fenced)
+            chosen = select(reader, filters) if choosing else None
+            plan = make_plan(reader, chosen, limits, evicted, fenced)
     if yes:
         with open_store(path) as writer:
-            plan = make_plan(writer, select(writer, filters) if choosing else None, limits, fenced)
+            chosen = select(writer, filters) if choosing else None
+            plan = make_plan(writer, chosen, limits, evicted, fenced)
             removed = carry_out(writer, plan, fenced, compact)
     if as_json:
         _write_json(path, plan, removed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -77,7 +77,14 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _value(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else value
+    """Turn what a database answers into what JSON has: PostgreSQL knows dates and much more."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(key): _value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_value(item) for item in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _text(value: object) -> str:

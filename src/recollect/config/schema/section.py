@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator
 from pydantic_core import PydanticCustomError
 
 CONFLICT = "conflict"
@@ -22,6 +22,14 @@ class Section(BaseModel):
     """A group of settings. Nothing is coerced but whole numbers to decimals, lists to tuples."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _without_nul(cls, value: object) -> object:
+        """Refuse a NUL: no path, name or address may hold one."""
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("holds a NUL character; remove it")
+        return value
 
 
 def conflict(*keys: str, what: str, change: str) -> PydanticCustomError:

@@ -162,7 +162,8 @@ class RecollectTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl is not the
         if count != workers:
             raise ClusterLost(
                 f"the checkpoint {folder} was written by {count} workers, and there are {workers}",
-                f"Resume with --nodes and --gpus that make {count}.",
+                f"A run goes on with as many workers as it had: start a cluster with {count}, "
+                "then: recollect resume RUN",
             )
         self._sleep()
         self.actor_rollout_wg.load_checkpoint(str(folder))

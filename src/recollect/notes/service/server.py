@@ -11,17 +11,20 @@ from recollect.wire.server import LIMITS, Call, Document, JsonServer, ServerLimi
 
 
 class NoteServer(JsonServer):
-    """Serves a bank: POST /CALL for each call of `NoteService`, GET /health for whoever watches."""
+    """Serves a bank: POST /CALL for each call of `NoteService`, GET /health for whoever watches.
+
+    The service may be given after the address is taken, before anything is served.
+    """
 
     def __init__(
         self,
-        service: NoteService,
+        service: NoteService | None,
         address: tuple[str, int],
         guard: Guard,
         limits: ServerLimits = LIMITS,
     ) -> None:
         super().__init__(address, guard, limits)
-        self._service = service
+        self.service = service
 
     def answer(self, call: Call) -> Document:
         """Find the call that a path names, and make it."""
@@ -29,7 +32,8 @@ class NoteServer(JsonServer):
         if name == "health":
             _only("GET", call)
             return {"success": True}
-        handler = self._service.calls.get(name)
+        assert self.service is not None
+        handler = self.service.calls.get(name)
         if handler is None:
             raise BadRequest("path", f"there is nothing at {call.path[:80]}", 404)
         _only("POST", call)

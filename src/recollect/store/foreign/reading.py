@@ -16,7 +16,7 @@ from recollect.store.foreign.verifiers import row_of_verifiers
 from recollect.store.foreign.verl import row_of_verl
 from recollect.store.incoming import BadLine, Incoming, Limits, bad_line
 from recollect.store.lines import Line, convert, parse, read_lines
-from recollect.store.messages import Unsaid, read_row
+from recollect.store.messages import Occurrences, Unsaid, read_row
 
 FOREIGN = ("trl", "verl", "tau2", "verifiers")
 # A whole document is parsed at once; results of a large evaluation are some hundred megabytes.
@@ -37,10 +37,14 @@ def read_foreign(
 ) -> Iterator[Incoming | BadLine]:
     """Read a file of another project."""
     if format_ in _LINES:
-        turn = _LINES[format_]
+        turn, seen = _LINES[format_], Occurrences()
         lines = read_lines(path, file, limits)
         return convert(
-            lines, limits, lambda fields, line: _row(turn(fields, sampled), line, limits, unsaid)
+            lines,
+            limits,
+            lambda fields, line: read_row(
+                Fields(turn(fields, sampled)), line, limits, unsaid, seen
+            ),
         )
     if format_ == "trl":
         found: Iterator[dict[str, Any]] = read_trl(path)
@@ -57,10 +61,6 @@ def read_foreign(
     )
 
 
-def _row(row: dict[str, Any], line: Line, limits: Limits, unsaid: Unsaid) -> Incoming:
-    return read_row(Fields(row), line, limits, unsaid)
-
-
 def _documents(
     entries: Iterator[dict[str, Any]],
     turn: Callable[[Fields], dict[str, Any]],
@@ -68,9 +68,11 @@ def _documents(
     unsaid: Unsaid,
 ) -> Iterator[Incoming | BadLine]:
     """Read records that do not stand on lines; their numbers take the place of the lines'."""
+    seen = Occurrences()
     for number, entry in enumerate(entries, start=1):
         try:
-            yield _row(turn(Fields(entry)), Line(number, b""), limits, unsaid)
+            row = Fields(turn(Fields(entry)))
+            yield read_row(row, Line(number, b""), limits, unsaid, seen)
         except (InvalidRecord, RecursionError) as error:
             yield bad_line(number, error)
 

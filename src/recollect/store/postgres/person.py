@@ -12,6 +12,7 @@ from recollect.store.postgres.link import connect
 from recollect.store.postgres.patience import Patience
 
 _SECONDS = 30.0
+_MOST_ROWS = 2**31 - 1  # what FETCH can count to
 _HINT = (
     'See the tables with: recollect pool sql "SELECT table_name, column_name FROM '
     'information_schema.columns WHERE table_schema = current_schema()"'
@@ -34,7 +35,8 @@ def run_sql(
             link.execute("BEGIN READ ONLY")
             declared = f"DECLARE asked NO SCROLL CURSOR FOR {query}\n"
             link.execute(declared.encode(), prepare=True)  # a prepared statement is a single one
-            cursor = link.execute(f"FETCH {limit} FROM asked".encode(), binary=True)
+            most = min(limit, _MOST_ROWS)
+            cursor = link.execute(f"FETCH {most} FROM asked".encode(), binary=True)
             names = [column.name for column in cursor.description or ()]
             return names, cursor.fetchall()
         except psycopg.Error as error:

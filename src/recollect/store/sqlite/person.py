@@ -10,6 +10,7 @@ from recollect.errors import BadQuery
 from recollect.store.sqlite.connection import connect_reader
 
 _SECONDS = 30.0
+_MOST_ROWS = 2**31 - 1  # what sqlite3 can count to
 _ALLOWED = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -29,7 +30,7 @@ def run_sql(path: Path, query: str, limit: int) -> tuple[list[str], list[tuple[o
         cursor = connection.execute(query)
         if cursor.description is None:
             raise BadQuery(path, "it selects nothing")
-        found = cursor.fetchmany(limit)
+        found = cursor.fetchmany(min(limit, _MOST_ROWS))
         return [column[0] for column in cursor.description], found
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         raise BadQuery(path, _explain(str(error))) from error

@@ -15,7 +15,9 @@ def readable(place: Place) -> Iterator[None]:
     try:
         yield
     except (UnicodeEncodeError, OverflowError) as error:
-        raise BadQuery(place, f"it holds a value that no row can have ({error})") from error
+        why = f"it holds a value that no row can have ({error})"
+        hint = "Give whole numbers that fit 64 bits, and text that can be written as UTF-8."
+        raise BadQuery(place, why, hint) from error
     except UnicodeDecodeError as error:
         # SQLite complains about a damaged schema by quoting it, which sqlite3 cannot decode.
         raise StoreDamaged(place, "it holds text that is not UTF-8") from error

@@ -7,9 +7,8 @@ from recollect.store.records import Fence, Reclaimed
 from recollect.store.tables import state
 from recollect.store.tables.database import Database
 from recollect.store.tables.schema import FENCES, OF_A_STEP, row_crc
-from recollect.types import RunId, TrajectoryId
+from recollect.types import RunId
 
-_BLOCK = 4096  # rows per statement: a budget may be exceeded by very many
 _OF_A_ROW = ("uses", "scores", "marks")  # what the state of a row follows from
 
 
@@ -58,38 +57,6 @@ def contents(connection: Database, fence_id: int) -> str:
         if rows:
             held[table] = [len(rows), row_crc([value for row in rows for value in row])]
     return canonical_json(held)
-
-
-def over_budget(
-    connection: Database, max_rows: int | None, max_bytes: int | None
-) -> list[TrajectoryId]:
-    """Walk live rows from the newest; what no longer fits, and is not pinned, is over budget."""
-    live = "fence = 0 AND status = 'live'"
-    rows, size = connection.execute(
-        f"SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM trajectories WHERE {live}"
-    ).fetchone()
-    excess_rows = 0 if max_rows is None else rows - max_rows
-    excess_bytes = 0 if max_bytes is None else size - max_bytes
-    chosen: list[TrajectoryId] = []
-    if excess_rows <= 0 and excess_bytes <= 0:
-        return chosen
-    last = 0
-    while excess_rows > 0 or excess_bytes > 0:
-        oldest = connection.execute(
-            f"SELECT seq, id, bytes FROM trajectories WHERE {live} AND pinned = 0 AND seq > ? "
-            f"ORDER BY seq LIMIT {_BLOCK}",
-            [last],
-        ).fetchall()
-        for seq, id_, row_bytes in oldest:
-            if excess_rows <= 0 and excess_bytes <= 0:
-                break
-            chosen.append(TrajectoryId(id_))
-            excess_rows -= 1
-            excess_bytes -= row_bytes
-            last = seq
-        if len(oldest) < _BLOCK:
-            break
-    return chosen
 
 
 def reclaim(

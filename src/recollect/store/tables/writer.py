@@ -82,13 +82,6 @@ class TableStore(TableReader):
         with self._connection.reading():
             return self._write(write)
 
-    def over_budget(
-        self, max_rows: int | None = None, max_bytes: int | None = None
-    ) -> list[TrajectoryId]:
-        """Name the oldest unpinned live rows beyond a budget: candidates for eviction."""
-        with self._connection.reading():
-            return removal.over_budget(self._connection, max_rows, max_bytes)
-
     def take_over(self, source: TableReader) -> Mapping[str, copying.TableSum]:
         """Copy every row of another store, as of one moment, into this one, which is empty."""
         connection = source._connection

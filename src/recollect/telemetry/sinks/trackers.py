@@ -11,6 +11,7 @@ from typing import Protocol
 
 from recollect.canonical import Json
 from recollect.errors import MissingExtra, UnknownTracker
+from recollect.redaction import redact_config
 from recollect.telemetry.events import (
     EvaluationFinished,
     Event,
@@ -20,7 +21,6 @@ from recollect.telemetry.events import (
     StepFinished,
 )
 from recollect.telemetry.finite import counted_metrics, finite_metrics
-from recollect.telemetry.redaction import redact_config
 from recollect.telemetry.scores import score_metrics
 from recollect.telemetry.sinks.queued import Queued
 

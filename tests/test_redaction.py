@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.telemetry.redaction import BLOT, redact, redact_config, redact_text
+from recollect.redaction import BLOT, redact, redact_config, redact_text
 
 LETTERS = string.ascii_letters + string.digits
 
@@ -51,6 +51,9 @@ def test_names_give_secrets_away() -> None:
         "--password hunter22",
         "https://x.example/?token=hunter22&a=1",
         "https://me:hunter22@example.com",
+        "https://:hunter22@example.com",
+        "store.path=postgres://me:a/b?c#hunter22@db/pool",
+        "postgresql://me:with space hunter22@db/pool",
         "aws_secret_access_key: hunter22",
     ):
         assert "hunter22" not in redact(text), text
@@ -64,6 +67,7 @@ def test_ordinary_words_stay() -> None:
         "commit 3f786850e387550fdab836ed7e6dc881de23001b",
         "runs/sk-ip/metrics.jsonl at 12:30",
         "a secret of the trade",
+        "postgres://me@db:5432/pool at 12:30",
     ):
         assert redact(text) == text
 

@@ -29,7 +29,9 @@ _SHAPES = re.compile(
     | \beyJ[\w\-]{8,}\.[\w\-]{8,}\.[\w\-]*                     # JSON web token
     | -----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?(?:-----END[ A-Z]*PRIVATE\ KEY-----|\Z)
     | (?i:\bbearer\s+)[\w\-.~+/=]{8,}                          # Authorization headers
-    | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)                          # user:password@ in an address
+    | (?<=postgres://)[^\n]*:[^\n]*(?=@)                       # a password that is not escaped
+    | (?<=postgresql://)[^\n]*:[^\n]*(?=@)                     # ends at the last @
+    | (?<=://)[^/\s:@]*:[^/\s@]+(?=@)                          # user:password@ in an address
     """,
     re.DOTALL,
 )
