@@ -8,7 +8,9 @@ Every arm is the demo preset with a few settings changed, all at the preset's le
 compares arms of replay with each other. What replay is worth is for replay_gain.py, where the twin
 has its own best setting. Group **buffer** begins with a model that is hardly ever right, and takes
 four groups a step; **limits** as well, with one group a step as in replay_gain; **mix** begins with
-the shipped model and only 24 tasks, so that each comes back every sixth step. "area" is the mean
+the shipped model and only 24 tasks, so that each comes back every sixth step. The groups
+**epochs_sparse** and **epochs_dense** have no replay: they ask whether the wide run of replay_gain
+would be stronger with more epochs than it may choose there. "area" is the mean
 held-out success while learning, in points. Each group has a results file of its own.
 """
 
@@ -41,6 +43,17 @@ class Group:
     target: float
 
 
+def more_epochs(regime: str) -> Group:
+    """Give the strongest run without replay more epochs than replay_gain lets it choose."""
+    wide = (*REGIMES[regime].wide.settings, "train.learning_rate=2e-4")
+    arms = {
+        "wide-4-epochs": (*wide, "train.epochs=4"),
+        "wide-8-epochs": (*wide, "train.epochs=8"),
+        "wide-8-epochs-half-rate": (*wide, "train.epochs=8", "train.learning_rate=1e-4"),
+    }
+    return Group(REGIMES[regime].all_settings, arms, REGIMES[regime].target)
+
+
 BASE = ("checkpoint.every=0", "eval.tasks=60")
 GROUPS = {
     "buffer": Group(
@@ -69,6 +82,8 @@ GROUPS = {
         },
         REGIMES["sparse"].target,
     ),
+    "epochs_sparse": more_epochs("sparse"),
+    "epochs_dense": more_epochs("dense"),
     "mix": Group(
         (*BASE, "environment.tasks=24", "run.steps=24", "eval.every=3"),
         {
