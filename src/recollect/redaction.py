@@ -40,11 +40,13 @@ _SAYS_SECRET = (
     r"|(?:access|auth|api|bearer|hf|write|refresh)_token"
 )
 _SECRET_NAME = re.compile(rf"(?i){_SAYS_SECRET}|^token$")
-# api_key=x, "WANDB_API_KEY": "x", ?token=x; and --password x, where only a space divides.
+# api_key=x, "WANDB_API_KEY": "x", ?token=x; and --password x, where only a space divides. Names
+# begin where a word does and have an end: else a long word would take its length squared.
 _NAMED = re.compile(
     rf"""(?ix)
-    ( (?: [\w\-]*(?:{_SAYS_SECRET})[\w\-]* | (?<![\w\-])token ) ["']?\s*[=:]\s*["']?
-    | --(?: [\w\-]*(?:{_SAYS_SECRET})[\w\-]* | token ) \s+ )
+    (?<![\w\-])
+    ( (?: [\w\-]{{0,80}}(?:{_SAYS_SECRET})[\w\-]{{0,80}} | token ) ["']?\s*[=:]\s*["']?
+    | --(?: [\w\-]{{0,80}}(?:{_SAYS_SECRET})[\w\-]{{0,80}} | token ) \s+ )
     [^\s"'&,;}}\]]{{4,}}
     """
 )

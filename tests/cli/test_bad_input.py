@@ -100,7 +100,7 @@ def test_newer_schema(command: list[str], filled: Filled) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = contents(filled.path.parent)
-    assert_refused(run(command, filled.path, filled), "has schema 99", "Upgrade")
+    assert_refused(run(command, filled.path, filled), "has schema 99", "Update Recollect")
     assert contents(filled.path.parent) == before
 
 
