@@ -10,8 +10,8 @@ has its own best setting. Group **buffer** begins with a model that is hardly ev
 four groups a step; **limits** as well, with one group a step as in replay_gain; **mix** begins with
 the shipped model and only 24 tasks, so that each comes back every sixth step. The groups
 **epochs_sparse** and **epochs_dense** have no replay: they ask whether the wide run of replay_gain
-would be stronger with more epochs than it may choose there. "area" is the mean
-held-out success while learning, in points. Each group has a results file of its own.
+would be stronger with more epochs than it may choose there, on the seeds of that comparison. "area"
+is the mean held-out success while learning, in points. Each group has a results file of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from recollect.compare.arms import TWIN, Arm
 from recollect.compare.study import ArmResult, Study, run_study, write_study
 from replay_gain import RARE, REGIMES, make_rare
 from results_file import spread, write_results
-from study_figures import shown
+from study_figures import plain, shown
 
 BUFFER = "replay.modes=[buffer]"
 MIX = "replay.modes=[mix]"
@@ -41,6 +41,13 @@ class Group:
     settings: tuple[str, ...]
     arms: dict[str, tuple[str, ...]]
     target: float
+    first_seed: int = 100
+    twin: Arm | None = TWIN
+
+    def all_arms(self) -> list[Arm]:
+        """The arms in their order, the twin last."""
+        arms = [Arm(name, settings) for name, settings in self.arms.items()]
+        return arms if self.twin is None else [*arms, self.twin]
 
 
 def more_epochs(regime: str) -> Group:
@@ -51,7 +58,8 @@ def more_epochs(regime: str) -> Group:
         "wide-8-epochs": (*wide, "train.epochs=8"),
         "wide-8-epochs-half-rate": (*wide, "train.epochs=8", "train.learning_rate=1e-4"),
     }
-    return Group(REGIMES[regime].all_settings, arms, REGIMES[regime].target)
+    found = REGIMES[regime]
+    return Group(found.all_settings, arms, found.target, first_seed=0, twin=None)
 
 
 BASE = ("checkpoint.every=0", "eval.tasks=60")
@@ -114,6 +122,8 @@ def _figures(result: ArmResult) -> dict[str, Any]:
         "settings": list(result.arm.settings),
         "area": spread([100 * (run.area or 0.0) for run in result.runs]),
         "final": spread([100 * (run.final or 0.0) for run in result.runs]),
+        "reached": f"{result.summary.reached}/{result.summary.seeds}",
+        "rollouts_to_target": [plain(run.rollouts_to_target.value) for run in result.runs],
         # rows trained, in all updates, over rows generated; nobody counts it without replay
         "replay_ratio": spread(ratios) if ratios else None,
     }
@@ -121,7 +131,7 @@ def _figures(result: ArmResult) -> dict[str, Any]:
 
 def show(figures: dict[str, Any]) -> Table:
     """Table, the best area first."""
-    table = Table("arm", "area", "final %", "trained / generated")
+    table = Table("arm", "area", "final %", "trained / generated", "reached")
     for name, found in sorted(figures.items(), key=lambda item: -item[1]["area"]["median"]):
         cells = [
             f"{found[key]['median']:{how}} ({found[key]['min']:{how}}-{found[key]['max']:{how}})"
@@ -129,17 +139,22 @@ def show(figures: dict[str, Any]) -> Table:
             else "-"
             for key, how in (("area", ".1f"), ("final", ".0f"), ("replay_ratio", ".1f"))
         ]
-        table.add_row(name, *cells)
+        table.add_row(name, *cells, found["reached"])
     table.caption = "medians, and the range of the seeds"
     return table
+
+
+def seeds_of(group: Group, args: argparse.Namespace) -> range:
+    """As many seeds as were asked for, from the group's first on."""
+    return range(group.first_seed, group.first_seed + args.seeds)
 
 
 def run_group(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Run all arms of a group, print its table, give its figures."""
     group = GROUPS[name]
     study = run_study(
-        [*(Arm(arm, settings) for arm, settings in group.arms.items()), TWIN],
-        range(100, 100 + args.seeds),
+        group.all_arms(),
+        seeds_of(group, args),
         args.out / name,
         source="demo",
         settings=group.settings,
@@ -164,8 +179,8 @@ def main() -> None:
     for name in args.group or GROUPS:
         figures = run_group(name, args)
         if args.seeds >= 3:
-            seeds = range(100, 100 + args.seeds)
             packages = ["torch", "transformers", "numpy"]
+            seeds = seeds_of(GROUPS[name], args)
             path = write_results(f"replay_settings_{name}", figures, seeds, packages)
             Console().print(f"written to {path}")
 
