@@ -9,6 +9,9 @@ EXTRAS := train,parquet,plot,postgres,reasoning,smol,zstd,dev
 
 # The work here is many small tensors: more threads than one only get in each other's way.
 export OMP_NUM_THREADS ?= 1
+# What is imported is compiled once and kept: where that is forbidden, every process that a test
+# starts compiles the thousands of files of PyTorch and transformers again, for ten seconds and more.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo picture test check faults bench gain tiny dist clean help
 
