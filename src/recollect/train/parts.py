@@ -93,9 +93,11 @@ def make_reference(
         return None
     named = config.algo.kl_reference
     if named is not None:
-        if place_of(named) == policy.base and hasattr(policy.model, "disable_adapter"):
+        revision = config.algo.kl_revision or _revision_of(config, named)
+        same = place_of(named) == policy.base and revision in (None, policy.revision)
+        if same and policy.has_adapter:
             return Reference(policy)
-        return Reference(policy, _unchanged(config, named, _revision_of(config, named)))
+        return Reference(policy, _unchanged(config, named, revision))
     moved = checkpoint is not None and not config.model.lora.rank
     began_adapted = has_adapter(config.model.name)
     return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
@@ -112,7 +114,7 @@ def critic_from(config: Config, policy: Policy) -> CriticLearner | None:
         device=config.model.device,
         gradient_checkpointing=config.model.gradient_checkpointing,
         seed=config.run.seed,
-        revision=_revision_of(config, name),
+        revision=config.critic.revision or _revision_of(config, name),
     )
     start.merge()  # a policy may begin with an adapter; a critic has none
     start.model.requires_grad_(True)
@@ -129,7 +131,10 @@ def _unchanged(config: Config, name: str, revision: str | None) -> Policy:
 
 
 def _revision_of(config: Config, name: str) -> str | None:
-    """Name the commit of a model: the policy's, if it is the same one; of others the newest."""
+    """Name the commit of a model that has none of its own: the policy's, if it is the same one.
+
+    Of others the newest: runs write it down when they begin, but did not always.
+    """
     return config.model.revision if place_of(name) == place_of(config.model.name) else None
 
 
