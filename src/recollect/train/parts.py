@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
+from recollect.errors import RunMissing
 from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
 from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import RowSampler, Sampler
-from recollect.train.checkpoint import Checkpoint
+from recollect.train.checkpoint import Checkpoint, newest_checkpoint
 from recollect.train.crediting import Crediting
 from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.engine import Parts
@@ -74,6 +75,19 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
     )
     _align(policy)
     return policy
+
+
+def trained_policy(
+    folder: RunFolder, config: Config, tell: Callable[[str], None]
+) -> tuple[Policy, Checkpoint]:
+    """Load what a run has come to: its newest whole checkpoint; RunMissing where there is none.
+
+    `tell` hears of damaged ones that are passed over: the model is then an older one.
+    """
+    checkpoint = newest_checkpoint(folder.checkpoints, lambda damage: tell(damage.what))
+    if checkpoint is None:
+        raise RunMissing(folder.path, "the run has no checkpoint yet")
+    return policy_from(config, checkpoint), checkpoint
 
 
 def load_as_is(config: Config, name: str) -> Policy:
