@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
-from recollect.errors import BadEnvironment, RunMissing, UnknownTask
+from recollect.errors import BadEnvironment, UnknownTask
 from recollect.models.loading import Policy, load_policy
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.serving.service import Origin, PolicyService
 from recollect.store.base import Store
-from recollect.train.checkpoint import newest_checkpoint
 from recollect.train.folder import RunFolder
-from recollect.train.parts import policy_from
+from recollect.train.parts import trained_policy
 from recollect.types import RunId, Task
 
 
@@ -28,14 +27,16 @@ def open_service(
     environment: str | None,
     seed: int,
     options: Mapping[str, object] | None = None,
+    tell: Callable[[str], None] = lambda damage: None,
 ) -> tuple[PolicyService, int]:
     """Open a policy for serving; also gives how long an answer may get where nobody says.
 
     `environment` names the one whose tasks the agents attempt: its version and its tasks' keys
     make rows that a run on it can replay. None is the run's own; for a model by name, none.
-    `options` are the environment's, on top of the run's where it is the run's own.
+    `options` are the environment's, on top of the run's where it is the run's own. `tell` hears of
+    damaged checkpoints that are passed over.
     """
-    config, policy, step, version = _policy(name)
+    config, policy, step, version = _policy(name, tell)
     is_run = RunFolder(Path(name)).config.is_file()
     world = _environment(config, environment, is_run, options or {})
     label = Path(name).name or name
@@ -57,16 +58,14 @@ def open_service(
     return service, rollout.max_turn_tokens
 
 
-def _policy(name: str) -> tuple[Config, Policy, int, int]:
+def _policy(name: str, tell: Callable[[str], None]) -> tuple[Config, Policy, int, int]:
     folder = RunFolder(Path(name))
     if not folder.config.is_file():
         return load_config(None, []).config, load_policy(name), 0, 0
     config = folder.load()
-    checkpoint = newest_checkpoint(folder.checkpoints)
-    if checkpoint is None:
-        raise RunMissing(name, "the run has no checkpoint yet")
+    policy, checkpoint = trained_policy(folder, config, tell)
     version = int(str(checkpoint.state["policy_version"]))
-    return config, policy_from(config, checkpoint), checkpoint.step, version
+    return config, policy, checkpoint.step, version
 
 
 def _environment(
