@@ -35,7 +35,9 @@ def evaluate(
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
     level: Annotated[list[int] | None, typer.Option("--level", help="Only these levels.")] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Attempts at each task.")] = 1,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.0)] = 0.0,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0.0, help="Of the sampling; 0 = the likeliest.")
+    ] = 0.0,
     as_json: JsonOption = False,
 ) -> None:
     """Score a policy by domain and level, beside the best score that needs no skill.
