@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
+from recollect.envs.lookup import TaskLookup
 from recollect.envs.registry import load_environment
 from recollect.errors import BadEnvironment, UnknownTask
 from recollect.models.loading import Policy, load_policy
@@ -53,7 +55,7 @@ def open_service(
     sampler = Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows)
     tokens = rollout.max_tokens if is_run else sampler.max_positions or rollout.max_tokens
     limits = Limits(tokens, tokens, 2**31 - 1)
-    find = _Tasks(world).find if world else lambda id_: None
+    find = partial(_find, TaskLookup(world) if world else None)
     service = PolicyService(policy.chat, sampler, limits, origin, store, find)
     return service, rollout.max_turn_tokens
 
@@ -81,23 +83,9 @@ def _environment(
     return None
 
 
-class _Tasks:
-    """The tasks of an environment by id, looked up when one is named."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._known: dict[str, Task] | None = None
-
-    def find(self, id_: str) -> Task | None:
-        """Find a task; None where the environment has none of this id."""
-        make = getattr(self._environment, "task", None)
-        if callable(make):
-            try:
-                made: Task = make(id_)
-            except UnknownTask:
-                return None
-            return made
-        if self._known is None:
-            splits = self._environment.splits
-            self._known = {t.id: t for split in splits for t in self._environment.tasks(split)}
-        return self._known.get(id_)
+def _find(known: TaskLookup | None, id_: str) -> Task | None:
+    """Find a task that a conversation names; None where the environment has none of this id."""
+    try:
+        return known.find(id_) if known is not None else None
+    except UnknownTask:
+        return None
