@@ -64,7 +64,7 @@ class Rows:
         self._tasks = {n: Task("bench", str(n), domain=str(n % 3)) for n in range(1, tasks + 1)}
         self._changed: list[Columns] = []
 
-    def changes(self, since: int | None) -> Changes:
+    def changes(self, since: int | None, run: RunId | None = None) -> Changes:
         """Give all rows, and then what was written."""
         added = self._blocks() if since is None else iter(self._changed)
         self._changed = []

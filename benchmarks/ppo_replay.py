@@ -47,11 +47,16 @@ TUNING_SEEDS = (1000, 1001)
 LEAST_BEST = 0.05  # a run that never got anywhere has nothing to collapse from
 
 
+def grid(*rates: str) -> tuple[Axis, ...]:
+    """Learning rates and epochs that every arm tries."""
+    return (Axis("train.learning_rate", rates), Axis("train.epochs", ("1", "4")))
+
+
 STEP = ("rollout.tasks_per_step=4", "eval.every=2")
 REGIMES = {
     # Runs without replay learn to a third and stay there.
-    "sparse": replace(GAIN["sparse"], steps=24, target=0.3, rates=("2e-4", "4e-4")),
-    "dense": replace(GAIN["dense"], steps=18),
+    "sparse": replace(GAIN["sparse"], steps=24, target=0.3, grid=grid("2e-4", "4e-4")),
+    "dense": replace(GAIN["dense"], steps=18, grid=grid("1e-4", "2e-4", "4e-4")),
 }
 
 
@@ -62,8 +67,7 @@ def run_regime(
     settings = (*regime.all_settings, *STEP, *args.settings)
     target = args.target or regime.target
     figures: dict[str, Any] = {"target": target, "settings": shown(settings)}
-    grid = (Axis("train.learning_rate", regime.rates), Axis("train.epochs", ("1", "4")))
-    tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], grid)
+    tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], regime.grid)
     for way in ("same",) if args.same else ("same", "best"):
         arms = arms_of(PRESETS if way == "same" else TUNED, args.arm)
         study = run_study(

@@ -1,17 +1,18 @@
 """What does replay buy? Replay against its twin in four regimes, as set and each at its best.
 
-    python benchmarks/replay_gain.py                     everything, more than an hour on two cores
+    python benchmarks/replay_gain.py --jobs 2            everything, two hours on two cores
     python benchmarks/replay_gain.py --regime sparse     one regime
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
 A step generates one group of eight rows; replay adds updates on stored rows. Every regime is
 compared twice on the same seeds: **same**, replay against the same settings with replay off; and
 **best**, each arm with its own best setting, found with the same budget on other seeds. Each has
-the same learning rates to choose from and a knob for how much a row is used: epochs over fresh rows
-for the twin, updates on stored rows for replay. There a **wide twin** takes part, which generates
-four groups a step, as many rollouts in all: the strongest run without replay may be either. Only
-"best" says what replay is worth: against an untuned twin a gain is easily had by a higher learning
-rate. **untuned** is replay as set against the strongest run without it, what a newcomer gets.
+three learning rates to choose from, around the best it had in earlier rounds, and three values of a
+knob for how much a row is used: epochs over fresh rows for the twin, updates on stored rows for
+replay. There a **wide twin** takes part, which generates four groups a step, as many rollouts in
+all: the strongest run without replay may be either. Only "best" says what replay is worth: against
+an untuned twin a gain is easily had by a higher learning rate. **untuned** is replay as set against
+the strongest run without it, what a newcomer gets.
 Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
 levels on the way; seconds are of training steps, without evaluations.
 
@@ -53,11 +54,19 @@ TUNING_SEEDS = (1000, 1001)
 EARLIER_SEED = 900
 WIDE = "wide-twin"
 RATE = "train.learning_rate"
-GRID = (
-    Axis("replay.buffer_updates", ("2", "4"), REPLAY.name),
-    Axis("train.epochs", ("1", "4"), TWIN.name),
-    Axis("train.epochs", ("1", "4"), WIDE),
-)
+LOW, MIDDLE, HIGH = ("5e-5", "1e-4", "2e-4"), ("1e-4", "2e-4", "4e-4"), ("2e-4", "4e-4", "8e-4")
+
+
+def grid(replay: tuple[str, ...], wide: tuple[str, ...], twin: tuple[str, ...]) -> tuple[Axis, ...]:
+    """Nine settings for each arm: its learning rates, and how often it uses a row."""
+    return (
+        Axis(RATE, replay, REPLAY.name),
+        Axis(RATE, wide, WIDE),
+        Axis(RATE, twin, TWIN.name),
+        Axis("replay.buffer_updates", ("1", "2", "4"), REPLAY.name),
+        Axis("train.epochs", ("1", "4", "8"), WIDE),
+        Axis("train.epochs", ("1", "4", "8"), TWIN.name),
+    )
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Regime:
     settings: tuple[str, ...]
     steps: int
     target: float
-    rates: tuple[str, ...] = ()
+    grid: tuple[Axis, ...] = ()  # what each arm may choose from
     at_once: int = 1  # runs that share a core, because they sleep
     replay: tuple[str, ...] = ()  # settings of that arm alone
     tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
@@ -99,7 +108,7 @@ BUFFER = (
 )
 REGIMES = {
     # A start that is hardly ever right: nearly all groups are dead.
-    "sparse": Regime((f"model.name={RARE}",), 96, 0.4, ("2e-4", "4e-4", "8e-4")),
+    "sparse": Regime((f"model.name={RARE}",), 96, 0.4, grid(MIDDLE, MIDDLE, HIGH)),
     # The same, with the rows of an earlier run in the pool.
     "inherited": Regime(
         (f"model.name={RARE}",),
@@ -109,7 +118,7 @@ REGIMES = {
         tuned_in="sparse",
     ),
     # The same tasks from the shipped model: a fifth of the first rows succeed.
-    "dense": Regime((), 72, 0.5, ("1e-4", "2e-4", "4e-4")),
+    "dense": Regime((), 72, 0.5, grid(LOW, MIDDLE, MIDDLE)),
     # Tools that take their time: nearly all seconds go into rollouts.
     "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 40, 0.5, at_once=9, tuned_in="dense"),
 }
@@ -147,7 +156,7 @@ def run_regime(
             best = found[regime.tuned_in]["best"]["arms"]
             arms = [arm.tuned(best[arm.name]["chosen"]) for arm in arms]
         elif way == "best":
-            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], (Axis(RATE, regime.rates), *GRID))
+            tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], regime.grid)
         study = run_study(
             arms,
             range(args.seeds),

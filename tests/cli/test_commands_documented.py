@@ -52,11 +52,15 @@ def examples_of(command: str) -> list[str]:
 
 @pytest.mark.parametrize("command", EVERY)
 def test_all_commands_are_alike(command: str) -> None:
-    """Examples of its own (tests/docs/test_pages.py runs them), exit codes once, --json."""
+    """Examples of its own (tests/docs/test_pages.py runs them), exit codes, --json, help."""
     text = invoke(*command.split(), "--help").stdout
     assert f"Examples:\n    recollect {command}" in text
     assert " ".join(text.split()).count("Exit codes: 0 ") == 1
     assert ("--json" in text) == (command not in WITHOUT_JSON)
+    group = typer.main.get_command(whole_app)
+    for name in command.split():
+        group = group.commands[name]  # type: ignore[attr-defined]
+    assert [each.name for each in group.params if not each.help] == []  # type: ignore[attr-defined]
 
 
 def test_all_promised_commands_are_there() -> None:

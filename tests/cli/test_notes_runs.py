@@ -71,11 +71,13 @@ def test_a_note_is_taken_out(trained: tuple[Path, str]) -> None:
     found = ask_json("notes", "ablate", folder, note[:10], "--tasks", 4)
     assert found["note"] == note
     assert set(found["success"]) == {"with it", "without it", "without notes"}
-    assert 0 <= found["tasks_given_it"] <= 4
+    assert 0 <= found["tasks_given_it"] <= found["tasks"] == 4
     low, high = found["gain_interval"]
     assert low <= found["gain"] <= high
-    text = invoke("notes", "ablate", folder, note[:10], "--tasks", 4).stdout
+    twice = ("--tasks", 4, "--rows", 2, "--temperature", 1)
+    text = invoke("notes", "ablate", folder, note[:10], *twice).stdout
     assert "The note changes success by" in text
+    assert "of 4 tasks get the note; 8 attempts" in text
     assert (folder / "store.db").read_bytes() == before, "nothing is written"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from recollect.store import open_store
-from recollect.store.records import Row
-from recollect.types import RunId
+from recollect.store.records import Batch, Row
+from recollect.types import Origin, RunId
 
-from .conftest import AIRLINE, RETAIL, Filled, ask_json, assert_refused, invoke
+from .conftest import AIRLINE, RETAIL, Filled, ask_json, assert_refused, invoke, make_trajectory
 
 LIVE = [0, 2, *range(4, 15)]
 
@@ -179,3 +179,13 @@ def test_domain_of_control_characters_is_shown_not_obeyed(filled: Filled) -> Non
     result = invoke("pool", "ls", "--store", filled.path)
     assert "\x1b" not in result.output
     assert "\\x1b[2J[red]x" in result.stdout
+
+
+def test_a_demo_in_the_newest_step_takes_no_ages_away(filled: Filled) -> None:
+    """Ages count from the newest version that sampled, wherever it stands among the steps."""
+    with open_store(filled.path) as store:
+        demo = make_trajectory(99, RETAIL[0], "beta", 50, origin=Origin.DEMO, policy_version=None,
+                               logprobs=None, entropies=None, sampling=None)  # fmt: skip
+        store.commit(Batch(trajectories=[demo]))
+    rows = ask_json("pool", "ls", "--store", filled.path, "--run", "beta")["rows"]
+    assert [row["age"] for row in rows] == [None, None, 0, 1]

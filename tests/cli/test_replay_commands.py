@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.store import open_reader
+from recollect.ledger import Score
+from recollect.store import open_reader, open_store
+from recollect.store.records import Batch
 from recollect.types import RunId
 
-from .conftest import invoke
+from .conftest import Filled, invoke
 
 pytest.importorskip("torch")
 
@@ -79,6 +81,16 @@ def test_why_tells_every_use(run: Path) -> None:
     assert all(draw.reason in shown.output for draw in draws)
     found = json.loads(invoke("pool", "why", id_, "--store", str(run), "--json").output)
     assert len(found["uses"]) == len(mine)
+
+
+def test_why_tells_the_advantage_that_its_own_run_found_first(filled: Filled) -> None:
+    """Another run that replays the row begins with step 1 again."""
+    row = filled.items[11]
+    with open_store(filled.path) as store:
+        own = Score(row.run, row.step, row.id, 1.5, 1.0)
+        store.commit(Batch(scores=[own, Score(RunId("beta"), 1, row.id, -0.5, 0.5)]))
+    text = invoke("pool", "why", row.id, "--store", filled.path).stdout
+    assert "Its advantage then was +1.500; it is -0.500 now." in text
 
 
 def test_simulate_keeps_the_limits_and_writes_nothing(run: Path) -> None:

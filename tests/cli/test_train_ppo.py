@@ -13,13 +13,13 @@ from train.small import settings
 
 from .conftest import assert_refused, invoke
 
-# Rows a step, the first step that replays at 64 rows a step, and the limits.
+# Rows a step, the first step that replays at 64 rows a step, and the limits: uses, rows, age.
 PRESETS = {
-    "off": (0, None, None, None),
-    "standard": (32, 3, 4, 1000),
-    "high-efficiency": (64, 5, 8, 2000),
-    "prioritized": (32, 3, 4, 1000),
-    "conservative": (16, 2, 2, 500),
+    "off": (0, None, None, None, None),
+    "standard": (32, 3, 4, 1000, 100),
+    "high-efficiency": (64, 5, 8, 2000, 200),
+    "prioritized": (32, 3, 4, 1000, 100),
+    "conservative": (16, 2, 2, 500, 50),
 }
 
 
@@ -61,7 +61,7 @@ def jsonl(folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", PRESETS)
 def test_on_prompts_of_ones_own(model: Path, here: Path, name: str) -> None:
     """The presets as they are, 64 rows a step: replay starts when it should, in its amounts."""
-    rows, first, uses, capacity = PRESETS[name]
+    rows, first, uses, capacity, age = PRESETS[name]
     sizes = ["rollout.tasks_per_step=8", "rollout.rows_per_task=8", "rollout.batch_rows=64"]
     sizes += ["run.steps=5", "eval.every=0", "checkpoint.every=0", "rollout.max_turn_tokens=4"]
     flags = [*settings(model, *sizes), *jsonl(here)]
@@ -73,7 +73,8 @@ def test_on_prompts_of_ones_own(model: Path, here: Path, name: str) -> None:
     assert drawn == starts
     if name != "off":
         config = load_config("ppo", [f"preset+={name}"]).config
-        assert (config.pool.max_uses, config.pool.max_rows) == (uses, capacity)
+        pool = config.pool
+        assert (pool.max_uses, pool.max_rows, pool.max_age) == (uses, capacity, age)
         last = steps[-1].metrics
         assert last["replay/ratio"] == pytest.approx((5 * 64 + sum(drawn)) / (5 * 64))
         assert last["replay/used_total"] == sum(drawn)

@@ -28,6 +28,11 @@ INF = math.inf
 NAN = math.nan
 
 
+def exact(values: Sequence[float]) -> Costs:
+    """Costs that are what they are, infinite ones too."""
+    return Costs(tuple(values), tuple(values))
+
+
 def ratio(
     above: Sequence[float],
     below: Sequence[float],
@@ -35,7 +40,7 @@ def ratio(
     name: str,
     of_means: bool = False,
 ) -> Estimate:
-    top, bottom = Costs.exact(above), Costs.exact(below)
+    top, bottom = exact(above), exact(below)
     return ratio_of_costs(top, bottom, statistic, name, of_means=of_means)
 
 
@@ -158,7 +163,7 @@ def test_who_stopped_earlier_has_not_lost() -> None:
 
 
 def test_signs() -> None:
-    first, second = Costs.exact([1, 2, INF, INF, 3]), Costs.exact([2, 1, INF, 5, INF])
+    first, second = exact([1, 2, INF, INF, 3]), exact([2, 1, INF, 5, INF])
     assert cheaper_signs(first, second) == Signs(2, 2, 1)
     assert cheaper_signs(within([50], 100), within([None], 100)) == Signs(1, 0, 0)
     assert higher_signs([0.5, 0.9, NAN], [0.4, 0.9, 0.1]) == Signs(1, 0, 2)

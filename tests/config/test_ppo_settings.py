@@ -18,6 +18,8 @@ CONFLICTS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ),
     ((*BUFFER, "critic.at_use=stored", "pool.max_age=none"), ("critic.at_use", "pool.max_age")),
     (("critic.model=tiny",), ("critic.model", "critic.kind=model")),
+    (("critic.kind=model", "critic.revision=abc"), ("critic.revision=none", "critic.model")),
+    (("algo.kl_coef=0.1", "algo.kl_revision=abc"), ("algo.kl_revision=none", "algo.kl_reference")),
     (("replay.buffer_place=among", "replay.buffer_epochs=2"), ("train.epochs", "does nothing")),
     ((*BUFFER, "adapt.early_rows=10"), ("pool.max_rows", "which is none")),
     (("adapt.kl_low=0.02",), ("adapt.kl_low", "adapt.kl_high", "flapping")),

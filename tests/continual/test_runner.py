@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from recollect.continual.journey import Journey, write_whole
+from recollect.continual.journey import CONFIG, Journey, write_whole
 from recollect.continual.runner import create_journey, open_journey
 from recollect.errors import BadContinual
 from recollect.telemetry.names import is_reproducible
@@ -135,6 +136,11 @@ def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: 
     assert not (tmp_path / "c").exists()
     journey = journey_of(tmp_path / "b", model)
     assert journey_of(tmp_path / "b", model).path == journey.path  # the same again goes on
+    file = tmp_path / "b" / CONFIG
+    written = file.read_text()
+    file.write_text(re.sub("  kl_revision:.*\n", "", written))
+    assert file.read_text() != written
+    journey_of(tmp_path / "b", model)  # as before there was this setting
     with pytest.raises(BadContinual, match="other settings"):
         journey_of(tmp_path / "b", model, "run.steps=9")
     with pytest.raises(BadContinual, match="no continual run"):

@@ -178,6 +178,7 @@ def raising(text, fields):
         (lambda text, fields: float("inf"), "returned inf"),
         (lambda text, fields: None, "returned None"),
         (lambda text, fields: "1", "returned '1'"),
+        (lambda text, fields: 10**5000, "beyond every float"),
     ],
 )
 def test_a_failing_reward_names_the_task_and_scores_nothing(sums, reward, problem):
@@ -203,6 +204,15 @@ def test_one_answer_and_no_more(sums):
     episode.respond("1")
     with pytest.raises(EpisodeOver):
         episode.respond("2")
+
+
+def test_whoever_asks_before_the_answer_is_not_told_the_same_after_it(sums):
+    environment = SingleTurn(sums, exact)
+    task = next(t for t in every_task(environment) if t.id.startswith("s7@"))
+    episode = environment.start(task, 0)
+    assert not episode.score().success
+    episode.respond("14")
+    assert episode.score().success
 
 
 def test_by_name_with_a_reward_from_a_file(sums, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,83 @@ found = [
 print([float(norm.weight[0]) for norm in found])
 """
     assert _run(cache, code) == "[1.0, 1.0, 1.0, 1.0]"
+
+
+def test_reference_and_critic_keep_the_commits_of_the_beginning(
+    cache: Path, tmp_path: Path
+) -> None:
+    """Models beside the policy are pinned as it is; another commit arriving later changes nothing.
+
+    The hub moves on between the run's beginning and each load.
+    """
+    hub = Path(shutil.copytree(cache, tmp_path / "hub"))
+    own = Path(shutil.copytree(cache / "models--some--body/snapshots" / COMMITS[0], tmp_path / "m"))
+    code = f"""
+from pathlib import Path
+from recollect.config.loading import load_config
+from recollect.train.folder import anchored, create_run
+from recollect.train.parts import critic_from, make_reference, policy_from
+to = Path({str(tmp_path)!r})
+flags = ["algo.kl_coef=0.1", "algo.kl_reference=some/body", "model.device=cpu"]
+flags += ["algo.advantage=gae", "critic.kind=model", "critic.model=some/body"]
+for n, more in enumerate((
+    ["model.name={own}"],
+    ["model.name={own}", "algo.kl_revision={COMMITS[0]}", "critic.revision={COMMITS[0]}"],
+    ["model.name=some/body", "model.revision={COMMITS[0]}"],
+    ["model.name=some/body", "algo.kl_revision={COMMITS[0]}", "model.lora.rank=2"],
+)):
+    main = Path({str(hub)!r}) / "models--some--body/refs/main"
+    main.write_text({COMMITS[1]!r})
+    wanted = load_config(None, [*flags, *more]).config
+    config = create_run(to / str(n), wanted).load()
+    main.write_text({COMMITS[0]!r} if n == 0 else {COMMITS[1]!r})
+    assert anchored(wanted, config).algo == config.algo
+    assert anchored(wanted, config).critic == config.critic
+    policy = policy_from(config, None)
+    norms = (
+        make_reference(config, policy, None)._model.model.norm,
+        critic_from(config, policy).critic.trunk.norm,
+    )
+    commits = config.algo.kl_revision[0], config.critic.revision[0]
+    print(*commits, *(float(norm.weight[0]) for norm in norms))
+"""
+    assert _run(hub, code).splitlines() == [
+        "b b 2.0 2.0",
+        "a a 1.0 1.0",
+        "a a 1.0 1.0",
+        "a b 1.0 2.0",
+    ]
+
+
+def test_later_stages_keep_the_commit_of_the_base_as_their_reference(
+    cache: Path, tmp_path: Path
+) -> None:
+    code = f"""
+from pathlib import Path
+from recollect.config.loading import load_config
+from recollect.continual.journey import Journey
+from recollect.continual.methods.sequential import Sequential
+from recollect.continual.stage_settings import stage_config
+from recollect.envs.registry import load_environment
+from recollect.train.folder import anchored, create_run
+from recollect.train.parts import make_reference, policy_from
+to = Path({str(tmp_path)!r})
+for rank in (0, 2):
+    flags = ["model.name=some/body", "model.revision={COMMITS[0]}", "algo.kl_coef=0.1"]
+    config = anchored(load_config(None, [*flags, f"model.lora.rank={{rank}}"]).config)
+    journey = Journey(to / str(rank), config, ("airline", "retail"))
+    method = Sequential(journey, load_environment("desk"))
+    policy = policy_from(config, None)
+    policy.save(journey.checkpoint(journey.stage(0)))
+    later = create_run(to / f"run{{rank}}", stage_config(journey, journey.stage(1), method)).load()
+    start = policy_from(later, None)
+    reference = make_reference(later, start, None)
+    model = reference._model.get_base_model() if rank else reference._model
+    shared = reference._model is start.model
+    commit, weight = later.algo.kl_revision[0], float(model.model.norm.weight[0])
+    print(later.algo.kl_reference, commit, weight, shared)
+"""
+    assert _run(cache, code).splitlines() == ["some/body a 1.0 False", "some/body a 1.0 True"]
 
 
 def test_an_unknown_commit_is_said_to_be_missing(cache: Path) -> None:

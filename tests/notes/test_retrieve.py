@@ -88,6 +88,17 @@ def test_a_ranking_depends_on_what_is_there_and_not_on_how_it_came_there() -> No
         assert straight.search(question, 10) == winding.search(question, 10)
 
 
+def test_text_without_spaces_is_found_by_parts_of_it() -> None:
+    index = TextRetriever()
+    refund = Draft("先查订单再退款。", "顾客要求退款").note("d")
+    seat = Draft("用座位工具。", "顾客想换座位").note("d")
+    index.add([seat, refund])
+    assert [note for note, _ in index.search("我的退款在哪里", 5)] == [refund.id]
+    assert [note for note, _ in index.search("请把座位换到窗边 seat 12A", 5)] == [seat.id]
+    assert index.search("包裹迟到", 5) == []
+    assert similarity("要求退款", "要求换货") == pytest.approx(1 / 5)  # 要求, of five pairs
+
+
 def test_similarity_is_the_share_of_common_words() -> None:
     assert similarity("Seat is free", "seat IS taken") == 0.5
     assert similarity("", "") == 1.0

@@ -103,7 +103,7 @@ class Feed:
         self._change += 1
         self._changed[rows] = self._change
 
-    def changes(self, since: int | None) -> Changes:
+    def changes(self, since: int | None, run: RunId | None = None) -> Changes:
         """What happened since a change."""
         new = self._changed > (-1 if since is None else since)
         rows = np.flatnonzero(new & self.live)

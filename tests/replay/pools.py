@@ -71,6 +71,7 @@ class Plant:
     ess: float | None = None
     ratio: float | None = None
     used: Sequence[int] = ()
+    user: RunId = RUN
     pinned: bool = False
     run: RunId = RUN
     prints: Provenance = PRINTS
@@ -114,7 +115,8 @@ def trajectory(name: str, plant: Plant) -> Trajectory:
 def plant_rows(store: SqliteStore, plants: Sequence[Plant], first: int = 0) -> None:
     """Commit rows, named `row-0`, `row-1` and so on, in this order."""
     rows = [trajectory(f"row-{first + n}", plant) for n, plant in enumerate(plants)]
-    runs = [Run(run) for run in dict.fromkeys(plant.run for plant in plants)]
+    named = [run for plant in plants for run in (plant.run, plant.user)]
+    runs = [Run(run) for run in dict.fromkeys(named)]
     tasks = list({plant.task.key: plant.task for plant in plants}.values())
     store.commit(Batch(runs=[Run(RUN), *(r for r in runs if r.id != RUN)], tasks=tasks))
     store.commit(Batch(trajectories=rows))
@@ -132,10 +134,10 @@ def _history(store: SqliteStore, id_: TrajectoryId, plant: Plant, slot: int) -> 
     store.commit(
         Batch(
             draws=[
-                Draw(RUN, step, slot, id_, GroupId(f"g-{step}"), 0, 1.0, "test")
+                Draw(plant.user, step, slot, id_, GroupId(f"g-{step}"), 0, 1.0, "test")
                 for step in plant.used
             ],
-            uses=[Use(RUN, step, slot, id_) for step in plant.used],
+            uses=[Use(plant.user, step, slot, id_) for step in plant.used],
             scores=scores,
             marks=[Mark(id_, Action.PIN, "test")] if plant.pinned else [],
         )

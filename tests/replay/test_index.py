@@ -13,12 +13,12 @@ from recollect.replay.book import Result, Retirement, TaskBook
 from recollect.replay.eligibility import Now, Rules
 from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import Quota, chances
 from recollect.replay.task_columns import TaskColumns
 from recollect.replay.weights import Weighing
 from reporting import report
 
 from .feed import Feed, plain_allowed, plain_weights
+from .plain_quotas import Quota, chances
 from .pools import PRINTS, RUN
 from .test_sampling import check_frequencies
 

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.replay.quotas import Quota, draw_with_quotas, fair_shares
+from recollect.replay.groups import Floats, Ints
+from recollect.replay.quotas import fair_shares
+from recollect.replay.task_quotas import Shelf, draw_by_task, draw_tasks
+
+from .plain_quotas import Quota, chances
 
 
 def shares(totals: list[float], most: list[float], count: int) -> list[float]:
@@ -54,7 +58,7 @@ def test_probabilities_are_exact_and_quotas_hold(name: str) -> None:
     hits, told = np.zeros(weights.size), np.full(weights.size, np.nan)
     possible = sum(min(most, n) for n in Counter(labels[weights > 0].tolist()).values())
     for _ in range(trials):
-        drawn = draw_with_quotas(weights, [Quota(labels, most)], count, rng)
+        drawn = draw_tasks(weights, labels, most, count, rng)
         assert drawn.positions.size == min(count, possible)
         assert len(set(drawn.positions.tolist())) == drawn.positions.size
         assert max(Counter(labels[drawn.positions].tolist()).values()) <= most
@@ -83,13 +87,15 @@ def test_probabilities_are_exact_and_quotas_hold(name: str) -> None:
 def test_any_quota(rows: list[tuple[float, int]], most: int, count: int, seed: int) -> None:
     weights = np.array([weight for weight, _ in rows])
     labels = np.array([label for _, label in rows], dtype=np.int64)
-    drawn = draw_with_quotas(weights, [Quota(labels, most)], count, np.random.default_rng(seed))
+    drawn = draw_tasks(weights, labels, most, count, np.random.default_rng(seed))
     held = Counter(labels[weights > 0].tolist())
     assert drawn.positions.size == min(count, sum(min(most, n) for n in held.values()))
     assert all(n <= most for n in Counter(labels[drawn.positions].tolist()).values())
     assert (np.diff(drawn.positions) > 0).all()
     assert (weights[drawn.positions] > 0).all()
     assert ((drawn.probabilities > 0) & (drawn.probabilities <= 1)).all()
+    plain = chances(weights, [Quota(labels, most)], count)[drawn.positions]
+    np.testing.assert_allclose(drawn.probabilities, plain, rtol=1e-7)
 
 
 def test_quotas_within_quotas() -> None:
@@ -97,10 +103,19 @@ def test_quotas_within_quotas() -> None:
     weights = np.array([9.0, 9, 9, 9, 1, 1, 1, 2, 0])
     domains = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1])
     tasks = np.array([0, 0, 1, 1, 2, 2, 3, 4, 5])
+    shelf = Shelf(
+        np.arange(5), np.array([18.0, 18, 2, 1, 2]), np.ones(5), np.array([0, 0, 1, 1, 1])
+    )
+
+    def fetch(numbers: Ints) -> tuple[Ints, Ints, Floats]:
+        rows = [np.flatnonzero((tasks == number) & (weights > 0)) for number in numbers]
+        starts = np.cumsum([0, *(each.size for each in rows[:-1])])
+        return np.concatenate(rows), starts, weights[np.concatenate(rows)]
+
     rng, trials = np.random.default_rng(12), 1200
     hits, told = np.zeros(9), np.zeros(9)
     for _ in range(trials):
-        drawn = draw_with_quotas(weights, [Quota(domains, 3), Quota(tasks, 1)], 4, rng)
+        drawn = draw_by_task(shelf, 3, 4, fetch, rng)
         assert drawn.positions.size == 4
         assert max(Counter(domains[drawn.positions].tolist()).values()) <= 3
         assert max(Counter(tasks[drawn.positions].tolist()).values()) == 1
@@ -111,11 +126,5 @@ def test_quotas_within_quotas() -> None:
     assert told.sum() == pytest.approx(4)
     spread = np.sqrt(told * (1 - told) / trials)
     assert (np.abs(hits / trials - told) <= 5 * spread + 1e-9).all()
-    few = draw_with_quotas(weights, [Quota(domains, 3), Quota(tasks, 1)], 20, rng)
+    few = draw_by_task(shelf, 3, 20, fetch, rng)
     assert few.positions.size == 5, "two tasks and three tasks"
-
-
-def test_no_quota_is_a_plain_draw() -> None:
-    weights = np.array([1.0, 2.0, 3.0])
-    drawn = draw_with_quotas(weights, [], 1, np.random.default_rng(0))
-    assert drawn.probabilities == pytest.approx(weights[drawn.positions] / 6)

@@ -98,6 +98,10 @@ def test_settings_of_ours_win() -> None:
         ("--gamma 0.9", "discount"),
         ("--train_split 1.5", "0 and 1"),
         ("--task_order moon", "moon"),
+        ("--batch_size_per_gpu 0", "--batch_size_per_gpu 0"),
+        ("--max_new_tokens 0", "--max_new_tokens 0"),
+        ("--max_tasks_per_domain -3", "--max_tasks_per_domain -3"),
+        ("--log_interval 0", "--log_interval 0"),
         ("--save_trajectory_logs --trajectory_log_interval 0", "whole number from 1"),
     ],
 )

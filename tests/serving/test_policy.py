@@ -240,6 +240,7 @@ def test_tools_are_calls_that_openai_understands(tmp_path: Path) -> None:
         ({"stop": ["x"]}, "stop"),
         ({"temperature": -1.0}, "temperature"),
         ({"n": 0}, "n: must be"),
+        ({"logprobs": 5}, "logprobs: must be"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"extra_body": {"unheard_of": 1}}, "unheard_of"),
@@ -303,6 +304,21 @@ def test_sampling_stays_the_same_within_a_conversation(served: Served) -> None:
     message = first.choices[0].message.model_dump(exclude_none=True)
     with pytest.raises(openai.BadRequestError, match="temperature"):
         served.ask(user("Letters."), message, user("More."), temperature=0.5)
+
+
+def test_a_twin_that_is_sampled_otherwise_is_in_nobodys_way(served: Served) -> None:
+    """Two agents ask the same and get the same short answer, each at its own temperature."""
+    begun = [user("Letters.")]
+    texts: dict[float, set[str]] = {}
+    for temperature in (1.0, 0.9):
+        found = served.ask(*begun, temperature=temperature, n=32, max_tokens=200)
+        whole = [each for each in found.choices if each.finish_reason == "stop"]
+        texts[temperature] = {each.message.content for each in whole}
+    shared = sorted(texts[1.0] & texts[0.9])
+    assert shared, "no answer was given at both temperatures"
+    said = {"role": "assistant", "content": shared[0]}
+    for temperature in (0.9, 1.0, 0.9, 1.0):
+        served.ask(*begun, said, user("More."), temperature=temperature)
 
 
 def test_scores_that_make_no_sense_are_refused(served: Served) -> None:

@@ -246,6 +246,20 @@ class ReadingPromises:
         new_seq = all_rows(store, Query(ids=[new.id]))[0].seq
         assert seqs(after.added) == {rows[used], rows[unbanned], new_seq}
 
+    def test_last_uses_may_be_those_of_one_run(self, store: Store, reader: StoreReader) -> None:
+        rows = {row.id: row for row in fill(store)}
+        used = next(use for use in FAKE.step(4).uses if rows[use.trajectory].status is Status.LIVE)
+        draw = next(draw for draw in FAKE.step(4).draws if draw.slot == used.slot)
+        change = reader.changes(None).change
+        later = {"run": OTHER.id, "step": 99, "trajectory": used.trajectory}
+        store.commit(Batch(draws=[replace(draw, **later)], uses=[replace(used, **later)]))
+        seq = rows[used.trajectory].seq
+        for run, step in ((None, 99), (OTHER.id, 99), (FAKE.id, 4), (RunId("nobody"), -1)):
+            for since in (None, change):
+                blocks = list(reader.changes(since, run).added)
+                found = {s: n for b in blocks for s, n in zip(b.seq, b.last_use, strict=True)}
+                assert found[seq] == step
+
     def test_a_change_number_from_the_future_means_start_over(self, store: Store) -> None:
         fill(store)
         assert store.changes(10**6).reset

@@ -37,7 +37,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
 
 def test_series(tmp_path: Path) -> None:
     events = [evaluation(0), *(step(n, rollout__rows_total=64 * n) for n in (1, 2)), evaluation(2)]
-    run = read_metrics(written(tmp_path, *events) / "metrics.jsonl")
+    run = read_metrics(str(written(tmp_path, *events) / "metrics.jsonl"))
     success = run.series("eval/success")
     assert success.steps.tolist() == [0, 2]
     assert success.rollouts.tolist() == [0, 128]

@@ -68,3 +68,12 @@ def test_a_run_without_a_checkpoint_has_no_model_yet(tmp_path: Path) -> None:
     with pytest.raises(RunMissing, match="no checkpoint"):
         export_model(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_told(tmp_path: Path) -> None:
+    folder = _trained(tmp_path, "checkpoint.every=1", "checkpoint.keep=2")
+    (folder.checkpoints / "step_000003" / "model.safetensors").write_bytes(b"damaged")
+    told: list[str] = []
+    assert export_model(folder, tmp_path / "out", tell=told.append) == 2
+    assert len(told) == 1
+    assert "model.safetensors is not as it was written" in told[0]

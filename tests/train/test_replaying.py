@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recollect.ledger import Draw, Use
 from recollect.replay.book import Result, Retirement
 from recollect.replay.controller import Measured
 from recollect.replay.eviction import Keeping
@@ -16,6 +17,7 @@ from recollect.replay.policy import Amounts, Budget
 from recollect.replay.settings import replay_policy, retirement, triggers
 from recollect.replay.starting import Triggers
 from recollect.replay.weights import Weighing
+from recollect.store.records import Batch as StoreBatch
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.drawn import Drawn
 from recollect.train.replayed import Ratios, Replayed, RowUse
@@ -30,8 +32,9 @@ from recollect.train.replaying import (
 )
 from recollect.train.totals import Totals
 from recollect.trajectory import Trajectory
-from recollect.types import RunId
+from recollect.types import GroupId, RunId, TrajectoryId
 from replay.pools import PRINTS, TASKS, Plant, planted
+from replay.pools import RUN as OWN
 
 from .learning import learner_of
 from .replays import stored
@@ -106,6 +109,26 @@ def test_no_replayer_where_nothing_is_replayed(model: Path, tmp_path: Path) -> N
         made = make_replayer(config, store, RUN, [TASKS[0].key], learner, PRINTS, totals)
         assert made is not None
         assert (made.start.since, made.start.solved) == (4, True)
+
+
+def test_a_row_rests_by_the_steps_of_its_own_run(model: Path, tmp_path: Path) -> None:
+    """In a shared store another run's step 500 must not keep a row out of ours for 500 steps."""
+    config = make_config(model, "replay.modes=[mix]", "pool.cooldown=2", "pool.max_uses=none")
+    learner = learner_of(load_small(model), config, tmp_path)
+    other = RunId("later")
+    ours, theirs = Plant(used=[8]), Plant(used=[500], user=other)
+    old, early = Plant(used=[5], user=other), Plant(used=[3])
+    with planted(ours, theirs, old, early) as store:
+        ours_again = Draw(other, 1, 9, TrajectoryId("row-0"), GroupId("g"), 0, 1.0, "test")
+        again = Use(other, 1, 9, TrajectoryId("row-0"))
+        store.commit(StoreBatch(draws=[ours_again], uses=[again]))
+        schedule = [task.key for task in TASKS]
+        made = make_replayer(config, store, OWN, schedule, learner, PRINTS, Totals())
+        assert made is not None
+        made.begin(9, 20, 0)
+        assert made.can_be_drawn.tolist() == [False, True, True, True]
+        made.begin(11, 20, 0)
+        assert made.can_be_drawn.tolist() == [True, True, True, True]
 
 
 # -- ledger -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from recollect.algo.rows import Rows
 from recollect.config.schema.notes import NotesSettings
 from recollect.envs.registry import load_environment
 from recollect.models.loading import Policy
@@ -16,6 +17,7 @@ from recollect.notes.inject import Guidance, PromptNote
 from recollect.notes.strip import stripped
 from recollect.rollout.episode import Request
 from recollect.train.batch import Batch, ScoredRow
+from recollect.train.objective import stripped_losses
 from recollect.train.parts import make_collector
 from recollect.train.replayed import Ratios
 from recollect.train.schedule import training_tasks
@@ -108,6 +110,19 @@ def test_recomputed_begins_at_one(model: Path, policy: Policy, tmp_path: Path, g
     assert report.loss == pytest.approx(-plain, rel=1e-4)
     assert report.stripped is not None
     assert report.stripped.ratios.max > 1.0, "what is told is the true ratio all the same"
+
+
+@pytest.mark.parametrize(("high", "loss"), [(0.6, -1.6), (1.0, -2.0), (2.0, -2.5)])
+def test_recomputed_ratios_are_clipped_at_the_bound_of_stripped_rows(
+    high: float, loss: float
+) -> None:
+    """Seed 002's off_cliprange_high; that of stored rows, correction.clip_high, has no say."""
+    flags = ("notes.ratio=recomputed", f"notes.clip_high={high}", "correction.clip_high=0.1")
+    config = make_config(Path("m"), *flags)
+    old, yes = torch.tensor([-1.0]), torch.tensor([True])
+    given = old + float(np.log(2.5)), old, torch.ones(1), (yes, ~yes)
+    found, _ = stripped_losses(config, *given, Rows(torch.tensor([0]), 1))
+    assert found.item() == pytest.approx(loss)
 
 
 def gradients(policy: Policy) -> dict[str, torch.Tensor]:

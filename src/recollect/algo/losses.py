@@ -3,7 +3,7 @@
 All tensors are [N]; the loss is to be minimised and is 0 outside the mask. r is pi_now / pi_old,
 sg(x) is x as a constant. Where all ratios are 1, every loss here has the value -A and the gradient
 -A grad log pi, that of REINFORCE: they differ in what they do once the policy has moved. Turn the
-tokens into one number with `aggregation.aggregate`.
+tokens into one number with `aggregation.contributions`, summed.
 
 Old log-probs are those of the policy that sampled (recorded), or of the policy at the start of the
 step (recomputed). With the latter, multiply the per-token loss by sg(pi_start / pi_sampling) to get

@@ -209,10 +209,12 @@ def play(
     A call can be typed whole, or short: /seat id=B4K7 seat=aisle. One line is one turn; the
     end of the input (Ctrl-D) walks away.
     """
+    from recollect.envs.lookup import TaskLookup
     from recollect.envs.transcript import play as play_episode
 
     environment = _load(name, settings)
-    chosen = _find(environment, task) if task else _choose(environment, split, level, seed)
+    known = TaskLookup(environment)
+    chosen = known.find(task) if task else _choose(environment, split, level, seed)
     inner = _gold_agent(environment, chosen) if gold else _Person()
     agent = inner if as_json else _Shown(inner, echo=gold)
     if not as_json:
@@ -228,21 +230,6 @@ def play(
     say(f"-- {transcript.stop.value}: reward {transcript.score.reward:g}, {verdict}")
     if parts:
         say(f"   {parts}")
-
-
-def _find(environment: Environment, id: str) -> Task:
-    from recollect.errors import UnknownTask
-
-    make = getattr(environment, "task", None)
-    if callable(make):
-        made: Task = make(id)
-        return made
-    for split in environment.splits:
-        for task in environment.tasks(split):
-            # Ids of single_turn end in a hash that nobody wants to type.
-            if id in (task.id, task.id.partition("@")[0]):
-                return task
-    raise UnknownTask(environment.name, "task", id)
 
 
 def _choose(environment: Environment, split: str, level: int | None, seed: int) -> Task:

@@ -35,7 +35,9 @@ def evaluate(
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
     level: Annotated[list[int] | None, typer.Option("--level", help="Only these levels.")] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Attempts at each task.")] = 1,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.0)] = 0.0,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0.0, help="Of the sampling; 0 = the likeliest.")
+    ] = 0.0,
     as_json: JsonOption = False,
 ) -> None:
     """Score a policy by domain and level, beside the best score that needs no skill.
@@ -108,20 +110,15 @@ def _family(name: str) -> str:
 def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:
     """Load a run's newest checkpoint with its settings, or a model by name with the defaults."""
     from recollect.config.loading import load_config
-    from recollect.errors import RunMissing
     from recollect.models.loading import load_policy
-    from recollect.train.checkpoint import newest_checkpoint
     from recollect.train.folder import RunFolder
-    from recollect.train.parts import policy_from
+    from recollect.train.parts import trained_policy
 
     folder = RunFolder(Path(policy))
     if not folder.config.is_file():
         return load_config(None, flags).config, load_policy(policy)
     config = load_config(folder.config, flags).config
-    checkpoint = newest_checkpoint(folder.checkpoints, lambda damage: remark(damage.what))
-    if checkpoint is None:
-        raise RunMissing(policy, "the run has no checkpoint yet")
-    return config, policy_from(config, checkpoint)
+    return config, trained_policy(folder, config, remark)[0]
 
 
 def _percent(rate: float | None) -> str:

@@ -112,7 +112,7 @@ def export(
     from recollect.train.folder import RunFolder
 
     with waiting(f"exporting {run}"):
-        step = export_model(RunFolder(run), target, merge=merge)
+        step = export_model(RunFolder(run), target, merge=merge, tell=remark)
     if as_json:
         write_json({"folder": str(target), "step": step})
         return

@@ -14,15 +14,6 @@ from recollect.types import RunId, Status, TaskKey
 
 _PAGE = 1000
 
-# The policy only moves forward, so a run's newest version is that of its newest step.
-_NEWEST = """
-    SELECT r.id, (
-        SELECT max(t.policy_version) FROM trajectories t
-        WHERE t.run = r.number AND t.fence = 0 AND t.step = (
-            SELECT u.step FROM trajectories u
-            WHERE u.run = r.number AND u.fence = 0 ORDER BY u.step DESC LIMIT 1))
-    FROM runs r"""
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -42,10 +33,6 @@ class Selection:
     def rows(self) -> Iterator[Row]:
         """Walk all rows in order of arrival, holding a page at a time in memory."""
         yield from _merge([self._walk(query) for query in self.queries], False)
-
-    def count(self) -> int:
-        """Count the rows."""
-        return sum(self.reader.count(query) for query in self.queries)
 
     def _walk(self, query: Query) -> Iterator[Row]:
         after: int | None = None
@@ -106,14 +93,11 @@ def aged(
 
 def newest_versions(reader: StoreReader) -> dict[RunId, int]:
     """Say how far each run's policy has come: the versions that ages are counted from."""
-    runs = [run.id for run in reader.runs().values()]
-    _, found = reader.sql(_NEWEST, max(1, len(runs)))
-    versions = {str(run): version for run, version in found}
     newest: dict[RunId, int] = {}
-    for run in runs:
-        cursor = reader.cursor(run)
-        known = [versions.get(run), cursor.policy_version if cursor else None]
-        if numbers := [number for number in known if isinstance(number, int)]:
+    for run in (run.id for run in reader.runs().values()):
+        cursor, sampled = reader.cursor(run), reader.newest_version(run)
+        known = [cursor.policy_version if cursor else None, sampled]
+        if numbers := [number for number in known if number is not None]:
             newest[run] = max(numbers)
     return newest
 

@@ -78,7 +78,7 @@ def policy(
     where = beside if store is None else place_of(store)
     with ExitStack() as stack:
         chance = secrets.randbelow(2**31) if seed is None else seed
-        service, turn_tokens = open_service(run, None, environment, chance, options)
+        service, turn_tokens = open_service(run, None, environment, chance, options, remark)
         stack.callback(service.close)
         server = PolicyServer(service, port, turn_tokens, threshold)
         stack.callback(server.server_close)

@@ -68,11 +68,6 @@ class Costs:
     values: tuple[float, ...]
     least: tuple[float, ...]
 
-    @classmethod
-    def exact(cls, values: Sequence[float]) -> Costs:
-        """Take costs for what they are, infinite ones too."""
-        return cls(tuple(values), tuple(values))
-
 
 @dataclass(frozen=True, slots=True)
 class Signs:

@@ -66,7 +66,8 @@ def create_journey(path: Path, config: Config) -> Journey:
     The same settings again are no mistake: the run is opened, to be gone on with.
     """
     file = path / CONFIG
-    config = anchored(config, load_config(file).config if file.is_file() else None)
+    known = load_config(file).config if file.is_file() else None
+    config = anchored(config, known)
     if config.train.parallel == "fsdp2":
         raise BadContinual(
             "train.parallel = fsdp2 cuts the weights that a continual run's methods read",
@@ -86,9 +87,8 @@ def create_journey(path: Path, config: Config) -> Journey:
             "continual.fusion.rule = fisher would merge the factors of adapters apart",
             "Set continual.fusion.rule=average, or model.lora.rank=0.",
         )
-    text = as_yaml(config)
-    if file.is_file():
-        if file.read_text(encoding="utf-8") != text:
+    if known is not None:
+        if known != config:  # not their texts: one of an older version has fewer lines
             raise BadContinual(
                 f"{path} holds a continual run with other settings",
                 "Choose another folder (run.name; --log_dir of train_grpo_cl), or delete this one.",
@@ -99,7 +99,7 @@ def create_journey(path: Path, config: Config) -> Journey:
     check_stages(planned, METHODS[config.continual.method](planned, environment))
     path.mkdir(parents=True, exist_ok=True)
     draft = path / f".{CONFIG}"
-    draft.write_text(text, encoding="utf-8")
+    draft.write_text(as_yaml(config), encoding="utf-8")
     draft.replace(file)
     return open_journey(path)
 

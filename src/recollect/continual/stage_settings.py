@@ -46,9 +46,12 @@ def _settings(journey: Journey, stage: Stage, method: Sequential, start: str) ->
 def _plain(config: Config, stage: Stage, start: str) -> Config:
     algo = config.algo
     if algo.kl_coef and algo.kl_reference is None and start != config.model.name:
-        # The reference stays the base, as if the domains were one run.
-        base = absolute_model(config.model.name)
-        algo = algo.model_copy(update={"kl_reference": base})
+        # The reference stays the base, as if the domains were one run: the same commit of it, too.
+        base = {
+            "kl_reference": absolute_model(config.model.name),
+            "kl_revision": config.model.revision,
+        }
+        algo = algo.model_copy(update=base)
     run = {"steps": stage.steps, "name": ""}
     return config.model_copy(
         update={

@@ -79,7 +79,7 @@ def take_snapshot(reader: StoreReader, config: Config, run: RunId) -> Snapshot:
     cursor = reader.cursor(run)
     step = cursor.step if cursor else 0
     now = Now(run, step + 1, cursor.policy_version if cursor else 0)
-    pool, states = Pool(reader), reader.task_states(run)
+    pool, states = Pool(reader, run), reader.task_states(run)
     columns = TaskColumns(
         TaskBook(run, retirement(config), states), {task.key for task in pool.tasks.values()}
     )

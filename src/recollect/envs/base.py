@@ -243,6 +243,15 @@ class OffersSelection(Protocol):
 
 
 @runtime_checkable
+class OffersTask(Protocol):
+    """An environment that makes a task from its id, without making the others."""
+
+    def task(self, id: str) -> Task:
+        """Make the task of an id; UnknownTask where there is none."""
+        ...
+
+
+@runtime_checkable
 class OffersContent(Protocol):
     """An environment whose tasks are more than their query, such as a hidden database."""
 

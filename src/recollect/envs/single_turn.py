@@ -189,10 +189,11 @@ class SingleTurnEpisode:
         if self._closed or self._answer is not None:
             raise EpisodeOver(self._prompt.task.id)
         self._answer = text
+        self._score = None  # whoever asked before the answer was told of an empty one
         return Turn((), StopReason.DONE)
 
     def score(self) -> Score:
-        """Call the reward function, once; no answer is judged as an empty one.
+        """Call the reward function, once for an answer; none is judged as an empty one.
 
         Raises RewardFailed, with the task's id, if the function raises or returns anything
         but a finite number: such an attempt must not train.
@@ -208,11 +209,13 @@ class SingleTurnEpisode:
             value: object = self._judge(self._answer or "", self._prompt.fields)
         except Exception as error:  # a user's code: the reward boundary
             raise RewardFailed(id, f"{type(error).__name__}: {error}") from error
-        if isinstance(value, bool):
-            return float(value)
-        if not isinstance(value, int | float) or not math.isfinite(value):
+        try:
+            reward = float(value) if isinstance(value, int | float) else math.nan
+        except OverflowError as error:
+            raise RewardFailed(id, "it returned a whole number beyond every float") from error
+        if not math.isfinite(reward):
             raise RewardFailed(id, f"it returned {value!r:.60}, not a finite number")
-        return float(value)
+        return reward
 
     def close(self) -> None:
         """Refuse an answer from now on."""

@@ -44,6 +44,7 @@ class Policy:
     chat: Chat
     source: str
     base: str = ""  # what an adapter was put onto; the model itself where there is none
+    revision: str | None = None  # the commit of the base, where one was named
     columns: ColumnPlan | None = None
 
     @property
@@ -129,7 +130,7 @@ def load_policy(
     model.to(place)
     model.train()
     chat = Chat(tokenizer, _declared_stops(model))
-    return Policy(model, chat, place_of(name), place_of(base), plan)
+    return Policy(model, chat, place_of(name), place_of(base), revision, plan)
 
 
 def place_of(name: str) -> str:

@@ -101,8 +101,9 @@ def memory_lines(config: Config) -> list[str]:
 
 def _reference(config: Config, shape: ModelShape, width: int) -> float:
     """Weights of the model that a KL divergence is measured from; adapters have theirs below."""
-    named = config.algo.kl_reference
-    if not config.algo.kl_coef or (config.model.lora.rank and named in (None, config.model.name)):
+    named, commit = config.algo.kl_reference, config.algo.kl_revision
+    same = named in (None, config.model.name) and commit in (None, config.model.revision)
+    if not config.algo.kl_coef or (config.model.lora.rank and same):
         return 0.0
     found = shape if named is None else shape_of(named) or shape
     return float(found.parameters * width)

@@ -15,7 +15,9 @@ from typing import Protocol
 from recollect.ledger import Note
 from recollect.types import NoteId
 
-_WORD = re.compile(r"\w+")
+# Chinese and Japanese are written without spaces: there, two neighbouring characters are a word.
+_DENSE = r"\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"([{_DENSE}]+)|[^\W{_DENSE}]+")
 _MOST_WORDS = 128  # of a question; more of them do not find better notes
 # `when_to_use` is written to be found by; it counts twice.
 _RANK = "bm25(found, 0.0, 2.0, 1.0)"
@@ -54,7 +56,7 @@ class TextRetriever:
         """Take notes up; none of them is in the index yet."""
         self._index.executemany(
             "INSERT INTO found (id, when_to_use, content) VALUES (?, ?, ?)",
-            [(note.id, _words(note.when_to_use), _words(note.content)) for note in notes],
+            [(note.id, _searchable(note.when_to_use), _searchable(note.content)) for note in notes],
         )
 
     def remove(self, notes: Sequence[NoteId]) -> None:
@@ -63,7 +65,7 @@ class TextRetriever:
 
     def search(self, question: str, count: int) -> list[tuple[NoteId, float]]:
         """Name at most `count` notes that share words with a question, best first."""
-        wanted = list(dict.fromkeys(word.lower() for word in _WORD.findall(question)))
+        wanted = list(dict.fromkeys(word.lower() for word in _words(question)))
         if not wanted or count < 1:
             return []
         # Each word in quotes: nothing in a question is taken for the query language.
@@ -75,13 +77,25 @@ class TextRetriever:
         return [(NoteId(id_), -float(rank)) for id_, rank in rows]
 
 
-def _words(text: str) -> str:
+def _words(text: str) -> list[str]:
+    """Take a text apart; of n characters written without spaces, the n - 1 pairs."""
+    words: list[str] = []
+    for found in _WORD.finditer(text):
+        word = found.group()
+        if found.group(1) is None or len(word) == 1:
+            words.append(word)
+        else:
+            words.extend(word[i : i + 2] for i in range(len(word) - 1))
+    return words
+
+
+def _searchable(text: str) -> str:
     """Keep what can be searched for; a zero byte would end the text for SQLite."""
-    return " ".join(_WORD.findall(text))
+    return " ".join(_words(text))
 
 
 def similarity(one: str, other: str) -> float:
     """Share of words that two texts have in common, of all words in either (Jaccard): 0 to 1."""
-    mine, theirs = set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))
+    mine, theirs = set(_words(one.lower())), set(_words(other.lower()))
     every = mine | theirs
     return len(mine & theirs) / len(every) if every else 1.0

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _MOST_TURNS = 12
-_MOST_CHARS = 600  # of a turn, and of a request
+# Of a turn, and of a request: the longest example must fit into a note (`note.MOST_CHARS`).
+_MOST_CHARS = 560
 
 
 def example(request: str, turns: Sequence[str], instead_of: str = "") -> str:

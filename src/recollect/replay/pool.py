@@ -80,11 +80,13 @@ class Pool:
     `refresh` brings it up to date, from whatever process the changes came. Views returned by
     the properties are valid until the next refresh and must not be written to. Whoever keeps
     figures on the rows attaches columns and reads the `journal` for what to look at again; when
-    `moves` has changed, rows that did not change have other positions than before.
+    `moves` has changed, rows that did not change have other positions than before. With a `run`
+    the last use of a row is the run's own: in a shared store, steps of others do not compare.
     """
 
-    def __init__(self, store: StoreReader) -> None:
+    def __init__(self, store: StoreReader, run: RunId | None = None) -> None:
         self._store = store
+        self._run = run
         self._change: int | None = None
         self._size = 0
         self._attached: dict[str, np.dtype[Any]] = {}
@@ -120,7 +122,7 @@ class Pool:
 
     @property
     def last_use(self) -> NDArray[np.int32]:
-        """The latest such step, -1 for none."""
+        """The latest such step, -1 for none; of the pool's own run, if it has one."""
         return self._columns["last_use"][: self._size]
 
     @property
@@ -147,11 +149,6 @@ class Pool:
     def ratio(self) -> NDArray[np.float32]:
         """The 99 % quantile of its last policy ratios, NaN where never measured."""
         return self._columns["ratio"][: self._size]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the columns."""
-        return sum(int(column.nbytes) for column in self._columns.values())
 
     def newest(self, number: int) -> int:
         """The newest policy version that sampled rows of a run that has live ones; -1 for none.
@@ -220,7 +217,7 @@ class Pool:
 
     def refresh(self) -> None:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
-        changes = self._store.changes(self._change)
+        changes = self._store.changes(self._change, self._run)
         if changes.reset:
             self._size, self._columns, self._live = 0, self._empty(0), {}
             self.moves += 1

@@ -22,10 +22,11 @@ from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pick import Pick
 from recollect.replay.policy import Budget, Policy
 from recollect.replay.pool import Pool
-from recollect.replay.quotas import Quota, at_least_one, draw_with_quotas
+from recollect.replay.quotas import at_least_one
 from recollect.replay.sampling import NOTHING, Drawn, draw
 from recollect.replay.starting import Start, quota
 from recollect.replay.task_columns import TaskColumns
+from recollect.replay.task_quotas import draw_tasks
 from recollect.replay.weights import (
     grown_beta,
     largest_weight,
@@ -226,8 +227,8 @@ class Replayer:
         weights = task_weights(rates, weighing.buckets, weighing.center, weighing.sigma)
         if share is None:
             return draw(weights, wanted, rng)
-        domains = Quota(self._tasks.domain[numbers], at_least_one(share * wanted))
-        return draw_with_quotas(weights, [domains], wanted, rng)
+        domains = self._tasks.domain[numbers]
+        return draw_tasks(weights, domains, at_least_one(share * wanted), wanted, rng)
 
     def _buffer_rows(self) -> int:
         """Count the rows of this step's extra updates, all together."""

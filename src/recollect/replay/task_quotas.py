@@ -1,13 +1,13 @@
 """Draws with a quota for each task, and perhaps for each domain, from the weights of the tasks.
 
-What `quotas.draw_with_quotas` does with every row at hand, from sums by task: only the rows of the
-tasks that are drawn are looked at.
+From sums by task: only the rows of the tasks that are drawn are looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,25 @@ def draw_by_task(
     told = _chances(shelf, ways, drawn, inside)[hit]
     order = np.argsort(rows[hit], kind="stable")
     return Drawn(rows[hit][order], told[order])
+
+
+def draw_tasks(
+    weights: Floats,
+    domains: NDArray[np.integer[Any]],
+    most_domain: int,
+    count: int,
+    rng: np.random.Generator,
+) -> Drawn:
+    """Draw up to `count` tasks by weight, at most so many of a domain: each gives itself, once."""
+    filled = np.flatnonzero(weights)
+    totals = np.asarray(weights[filled], dtype=np.float64)
+    once, labels = np.ones(filled.size), domains[filled].astype(np.int64)
+    shelf = Shelf(filled, totals, once, labels)
+    return draw_by_task(shelf, most_domain, count, _themselves, rng)
+
+
+def _themselves(numbers: Ints) -> tuple[Ints, Ints, Floats]:
+    return numbers, np.arange(numbers.size), np.ones(numbers.size)
 
 
 def chances_by_task(

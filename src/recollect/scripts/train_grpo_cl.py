@@ -21,6 +21,9 @@ from recollect.scripts.flags import parser, settings_of
 from recollect.train.ranks import Ranks
 
 _CONFIG = "continual.yaml"
+# Less would be taken for no flag at all, or for 1, and nobody would be told.
+_FROM_ONE = ("batch_size_per_gpu", "gradient_accumulation_steps", "max_new_tokens",
+             "max_tasks_per_domain", "log_interval")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,11 +65,10 @@ def _check(flags: argparse.Namespace) -> None:
             f"--train_split {flags.train_split} leaves nothing on one side",
             "Give a share between 0 and 1, such as 0.8.",
         )
-    if min(flags.batch_size_per_gpu, flags.gradient_accumulation_steps) < 1:
-        raise BadContinual(
-            "--batch_size_per_gpu and --gradient_accumulation_steps must be at least 1",
-            "Give whole numbers from 1.",
-        )
+    for name in _FROM_ONE:
+        value = getattr(flags, name)
+        if value is not None and value < 1:
+            raise BadContinual(f"--{name} {value} cannot be had", "Give a whole number from 1.")
     if flags.save_trajectory_logs and flags.trajectory_log_interval < 1:
         raise BadContinual(
             f"--trajectory_log_interval {flags.trajectory_log_interval} names no steps to log",

@@ -90,7 +90,7 @@ def read_request(body: Any, turn_tokens: int) -> Asked:
         tools=_tools(rest.pop("tools", [])),
         sampling=_sampling(rest, limit),
         rows=_count("n", rest.pop("n", 1), MOST_ROWS),
-        wants_logprobs=rest.pop("logprobs", False) is True,
+        wants_logprobs=_flag("logprobs", rest.pop("logprobs", False)),
         labels=_labels(rest.get("metadata", {})),
     )
     for name, value in rest.items():
@@ -117,6 +117,12 @@ def _sampling(rest: dict[str, Any], limit: object) -> Sampling:
 def _count(name: str, value: object, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise BadRequest(name, f"must be a whole number from 1 to {most:,}")
+    return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise BadRequest(name, "must be true or false")
     return value
 
 

@@ -58,6 +58,10 @@ class Talk:
         """The id of the trajectory that it becomes when it is scored."""
         return self.attempt.request.id
 
+    def is_sampled_by(self, sampling: Sampling) -> bool:
+        """Tell whether turns are drawn like this; how long one may get is its own business."""
+        return replace(sampling, max_tokens=0) == replace(self.sampling, max_tokens=0)
+
     def row(self) -> Row:
         """Prepare the next turn: everything is read again, because nothing is kept between turns.
 
@@ -103,19 +107,21 @@ class Conversations:
         """Go on with a conversation whose last turn was sampled here.
 
         A copy goes on, so that the answer it continues can be continued again, or scored; `number`
-        tells it from all others. Of several conversations in which the same was said, the one
-        least gone on with is taken.
+        tells it from all others. Of several conversations in which the same was said, one that can
+        go on so is taken, and of those the one least gone on with.
         """
         found = self._by_key.get(talk_key(past))
         if not found:
             why = "hold a turn of the assistant that was not sampled here, or long ago"
             raise BadRequest("messages", why)
-        parent = min(found, key=lambda talk: talk.branches)
-        if parent.attempt.stop is not None:
+        whole = [talk for talk in found if talk.attempt.stop is None]
+        if not whole:
             raise BadRequest("messages", "go on after a turn that a limit cut short")
-        if replace(sampling, max_tokens=0) != replace(parent.sampling, max_tokens=0):
+        alike = [talk for talk in whole if talk.is_sampled_by(sampling)]
+        if not alike:
             why = "may not change within a conversation: its log-probs are recorded as of one"
             raise BadRequest("temperature, top_p and top_k", why)
+        parent = min(alike, key=lambda talk: talk.branches)
         parent.branches += 1
         memo = {id(self._chat): self._chat, id(parent.attempt.episode): parent.attempt.episode}
         attempt = copy.deepcopy(parent.attempt, memo)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from recollect.config.loading import load_config
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
+from recollect.envs.lookup import TaskLookup
 from recollect.envs.registry import load_environment
-from recollect.errors import BadEnvironment, RunMissing, UnknownTask
+from recollect.errors import BadEnvironment, UnknownTask
 from recollect.models.loading import Policy, load_policy
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.serving.service import Origin, PolicyService
 from recollect.store.base import Store
-from recollect.train.checkpoint import newest_checkpoint
 from recollect.train.folder import RunFolder
-from recollect.train.parts import policy_from
+from recollect.train.parts import trained_policy
 from recollect.types import RunId, Task
 
 
@@ -28,14 +29,16 @@ def open_service(
     environment: str | None,
     seed: int,
     options: Mapping[str, object] | None = None,
+    tell: Callable[[str], None] = lambda damage: None,
 ) -> tuple[PolicyService, int]:
     """Open a policy for serving; also gives how long an answer may get where nobody says.
 
     `environment` names the one whose tasks the agents attempt: its version and its tasks' keys
     make rows that a run on it can replay. None is the run's own; for a model by name, none.
-    `options` are the environment's, on top of the run's where it is the run's own.
+    `options` are the environment's, on top of the run's where it is the run's own. `tell` hears of
+    damaged checkpoints that are passed over.
     """
-    config, policy, step, version = _policy(name)
+    config, policy, step, version = _policy(name, tell)
     is_run = RunFolder(Path(name)).config.is_file()
     world = _environment(config, environment, is_run, options or {})
     label = Path(name).name or name
@@ -52,21 +55,19 @@ def open_service(
     sampler = Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows)
     tokens = rollout.max_tokens if is_run else sampler.max_positions or rollout.max_tokens
     limits = Limits(tokens, tokens, 2**31 - 1)
-    find = _Tasks(world).find if world else lambda id_: None
+    find = partial(_find, TaskLookup(world) if world else None)
     service = PolicyService(policy.chat, sampler, limits, origin, store, find)
     return service, rollout.max_turn_tokens
 
 
-def _policy(name: str) -> tuple[Config, Policy, int, int]:
+def _policy(name: str, tell: Callable[[str], None]) -> tuple[Config, Policy, int, int]:
     folder = RunFolder(Path(name))
     if not folder.config.is_file():
         return load_config(None, []).config, load_policy(name), 0, 0
     config = folder.load()
-    checkpoint = newest_checkpoint(folder.checkpoints)
-    if checkpoint is None:
-        raise RunMissing(name, "the run has no checkpoint yet")
+    policy, checkpoint = trained_policy(folder, config, tell)
     version = int(str(checkpoint.state["policy_version"]))
-    return config, policy_from(config, checkpoint), checkpoint.step, version
+    return config, policy, checkpoint.step, version
 
 
 def _environment(
@@ -82,23 +83,9 @@ def _environment(
     return None
 
 
-class _Tasks:
-    """The tasks of an environment by id, looked up when one is named."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._known: dict[str, Task] | None = None
-
-    def find(self, id_: str) -> Task | None:
-        """Find a task; None where the environment has none of this id."""
-        make = getattr(self._environment, "task", None)
-        if callable(make):
-            try:
-                made: Task = make(id_)
-            except UnknownTask:
-                return None
-            return made
-        if self._known is None:
-            splits = self._environment.splits
-            self._known = {t.id: t for split in splits for t in self._environment.tasks(split)}
-        return self._known.get(id_)
+def _find(known: TaskLookup | None, id_: str) -> Task | None:
+    """Find a task that a conversation names; None where the environment has none of this id."""
+    try:
+        return known.find(id_) if known is not None else None
+    except UnknownTask:
+        return None

@@ -91,8 +91,12 @@ class StoreReader(Protocol):
     def ids_of(self, seqs: Sequence[int]) -> list[TrajectoryId]:
         """Name rows of the pool index by their trajectory ids, in the order asked."""
 
-    def changes(self, since: int | None) -> Changes:
-        """Tell a pool index what happened since the change number it last saw."""
+    def changes(self, since: int | None, run: RunId | None = None) -> Changes:
+        """Tell a pool index what happened since the change number it last saw.
+
+        `last_use` is that of the run that began last among those that used a row; with a `run`,
+        its own.
+        """
 
     def task(self, key: TaskKey) -> Task:
         """Return a task; UnknownId if it is not stored."""

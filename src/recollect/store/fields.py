@@ -38,6 +38,10 @@ class Fields:
         """Name an item of an array member with its path."""
         return f"{self.name(member)}[{index}]"
 
+    def has(self, member: str) -> bool:
+        """Tell whether a member is there, not null, and nobody took it yet."""
+        return self._rest.get(member) is not None
+
     def take(self, member: str, default: Any = _MISSING) -> Any:
         """Hand out a member; null counts as absent, and absent without a default is refused."""
         self._asked.append(member)
@@ -65,7 +69,7 @@ class Fields:
 
     def optional_items(self, member: str) -> list[Any] | None:
         """Hand out an array, None where there is none."""
-        return self.items(member) if self._rest.get(member) is not None else self.take(member, None)
+        return self.items(member) if self.has(member) else self.take(member, None)
 
     def choice(self, member: str, kinds: type[E], default: E | None = None) -> E:
         """Hand out one of the values of an enumeration."""

@@ -87,8 +87,9 @@ def import_file(
 
     `run`, `environment` (else imported), `default_reward` and `success_threshold` (else 1) speak
     for message rows that do not say it themselves; a row without a reward is refused where there
-    is no default. `sampled` says who sampled the tokens of another project's file: without it,
-    rows with log-probs come in as demos. What a format has no use for is refused.
+    is no default. Other projects' rows have rewards of their own, the rest holds for them, too.
+    `sampled` says who sampled the tokens of a file of verifiers: without it, rows with log-probs
+    come in as demos. What a format has no use for is refused.
 
     Raises BadFile where the file cannot be used at all, and nothing is changed then.
     """
@@ -129,7 +130,10 @@ def _refuse_unused(
         for name in (name for name, value in given.items() if value is not None):
             why = f"rows in the format {chosen} say it all themselves"
             raise BadFile(path, why, f"Leave the {name} out.")
-    if sampled is not None and chosen not in FOREIGN:
+    if given["default reward"] is not None and chosen in FOREIGN:
+        why = f"rows in the format {chosen} have rewards of their own"
+        raise BadFile(path, why, "Leave the default reward out.")
+    if sampled is not None and chosen != "verifiers":
         why = f"nobody has to say who sampled rows in the format {chosen}"
         raise BadFile(path, why, "Leave the model out.")
 

@@ -156,7 +156,7 @@ class Columns:
     seq: NDArray[np.int64]
     pack: NDArray[Any]
     uses: NDArray[np.int32]
-    last_use: NDArray[np.int32]  # -1 = never
+    last_use: NDArray[np.int32]  # -1 = never; see `StoreReader.changes` for whose
     pinned: NDArray[np.bool_]
     # Of the newest score; NaN = never scored, or not measured.
     advantage: NDArray[np.float32]

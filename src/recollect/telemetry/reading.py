@@ -111,8 +111,9 @@ class RunMetrics:
         return found
 
 
-def read_metrics(path: Path) -> RunMetrics:
+def read_metrics(path: Path | str) -> RunMetrics:
     """Read a run's folder or its metrics.jsonl; BadFile if it is missing or damaged."""
+    path = Path(path)
     file = path / FILE_NAME if path.is_dir() else path
     try:
         data = file.read_bytes()

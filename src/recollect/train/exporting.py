@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from recollect.errors import RunMissing, WouldOverwrite
-from recollect.train.checkpoint import newest_checkpoint
+from recollect.errors import WouldOverwrite
 from recollect.train.folder import RunFolder
-from recollect.train.parts import policy_from
+from recollect.train.parts import trained_policy
 
 
 def export_model(
-    folder: RunFolder, target: Path, *, merge: bool = True, overwrite: bool = False
+    folder: RunFolder,
+    target: Path,
+    *,
+    merge: bool = True,
+    overwrite: bool = False,
+    tell: Callable[[str], None] = lambda damage: None,
 ) -> int:
     """Write the model of a run's newest whole checkpoint; return the checkpoint's step.
 
     Adapters are merged into the weights, unless `merge` says no: then the folder holds the
     adapters alone and names the model they belong to. The number format of the files stays what
-    it is. The target appears whole or not at all; RunMissing where there is no checkpoint.
+    it is. The target appears whole or not at all; RunMissing where there is no checkpoint. `tell`
+    hears of damaged ones that are passed over.
     """
     if target.exists() and not overwrite:
         raise WouldOverwrite(target)
     config = folder.load()
-    checkpoint = newest_checkpoint(folder.checkpoints)
-    if checkpoint is None:
-        raise RunMissing(folder.path, "the run has no checkpoint yet")
     # Loaded anew, on the CPU: a run that goes on must not feel it.
     model = config.model.model_copy(update={"device": "cpu", "dtype": "stored"})
-    policy = policy_from(config.model_copy(update={"model": model}), checkpoint)
+    policy, checkpoint = trained_policy(folder, config.model_copy(update={"model": model}), tell)
     if merge:
         policy.merge()
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recollect.config.loading import load_config
+from recollect.config.schema.algo import AlgoSettings
 from recollect.config.schema.config import Config
+from recollect.config.schema.critic import CriticSettings
 from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.model import ModelSettings
 from recollect.config.showing import as_yaml
@@ -118,25 +120,16 @@ def _anchored(config: Config, path: Path) -> Config:
 
 
 def anchored(config: Config, known: Config | None = None) -> Config:
-    """Spell out where all files are that a configuration names, and which commit of a model.
+    """Spell out where all files are that a configuration names, and which commits of its models.
 
-    Where a run has begun already, `known` is what it wrote down: it goes on with that commit.
+    Where a run has begun already, `known` is what it wrote down: it goes on with those commits.
     """
     begun = None if known is None else known.model.revision
-    store, algo, critic, pool, notes = (
-        config.store,
-        config.algo,
-        config.critic,
-        config.pool,
-        config.notes,
-    )
+    store, pool, notes = config.store, config.pool, config.notes
+    model = _anchored_model(config.model, begun)
     if store.path is not None and not is_address(store.path):
         where = str(Path(store.path).expanduser().resolve())
         store = store.model_copy(update={"path": where})
-    if algo.kl_reference is not None:
-        algo = algo.model_copy(update={"kl_reference": absolute_model(algo.kl_reference)})
-    if critic.model is not None:
-        critic = critic.model_copy(update={"model": absolute_model(critic.model)})
     if pool.start_from is not None and not is_address(pool.start_from):
         pool = pool.model_copy(update={"start_from": _absolute(pool.start_from)})
     if notes.start_from is not None:
@@ -146,9 +139,9 @@ def anchored(config: Config, known: Config | None = None) -> Config:
     return config.model_copy(
         update={
             "store": store,
-            "model": _anchored_model(config.model, begun),
-            "algo": algo,
-            "critic": critic,
+            "model": model,
+            "algo": _anchored_reference(config.algo, model, known),
+            "critic": _anchored_critic(config.critic, model, known),
             "environment": _anchored_environment(config.environment),
             "pool": pool,
             "notes": notes,
@@ -173,6 +166,39 @@ def _anchored_model(model: ModelSettings, begun: str | None) -> ModelSettings:
     """Write down where a model lies, or which commit of it is meant."""
     revision = model.revision or begun or newest_revision(model.name)
     return model.model_copy(update={"name": absolute_model(model.name), "revision": revision})
+
+
+def _anchored_reference(
+    algo: AlgoSettings, model: ModelSettings, known: Config | None
+) -> AlgoSettings:
+    """Do the same for what the KL divergence is measured from."""
+    if algo.kl_reference is None:
+        return algo
+    name, revision = absolute_model(algo.kl_reference), algo.kl_revision
+    if revision is None and known is not None and known.algo.kl_reference == name:
+        revision = known.algo.kl_revision
+    elif revision is None:
+        revision = _revision_beside(model, name)
+    return algo.model_copy(update={"kl_reference": name, "kl_revision": revision})
+
+
+def _anchored_critic(
+    critic: CriticSettings, model: ModelSettings, known: Config | None
+) -> CriticSettings:
+    """Do the same for the model that a critic starts from."""
+    if critic.model is None:
+        return critic
+    name, revision = absolute_model(critic.model), critic.revision
+    if revision is None and known is not None and known.critic.model == name:
+        revision = known.critic.revision
+    elif revision is None:
+        revision = _revision_beside(model, name)
+    return critic.model_copy(update={"model": name, "revision": revision})
+
+
+def _revision_beside(policy: ModelSettings, name: str) -> str | None:
+    """Find the commit of a model that nobody gave: the policy's, if it is the same; the newest."""
+    return policy.revision if name == policy.name else newest_revision(name)
 
 
 def absolute_model(name: str) -> str:

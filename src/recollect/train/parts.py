@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
+from recollect.errors import RunMissing
 from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
 from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import RowSampler, Sampler
-from recollect.train.checkpoint import Checkpoint
+from recollect.train.checkpoint import Checkpoint, newest_checkpoint
 from recollect.train.crediting import Crediting
 from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.engine import Parts
@@ -76,6 +77,19 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
     return policy
 
 
+def trained_policy(
+    folder: RunFolder, config: Config, tell: Callable[[str], None]
+) -> tuple[Policy, Checkpoint]:
+    """Load what a run has come to: its newest whole checkpoint; RunMissing where there is none.
+
+    `tell` hears of damaged ones that are passed over: the model is then an older one.
+    """
+    checkpoint = newest_checkpoint(folder.checkpoints, lambda damage: tell(damage.what))
+    if checkpoint is None:
+        raise RunMissing(folder.path, "the run has no checkpoint yet")
+    return policy_from(config, checkpoint), checkpoint
+
+
 def load_as_is(config: Config, name: str) -> Policy:
     """Load a model of a run that does not train here: its base, a checkpoint, a merged one."""
     return _unchanged(config, name, config.model.revision)
@@ -93,9 +107,11 @@ def make_reference(
         return None
     named = config.algo.kl_reference
     if named is not None:
-        if place_of(named) == policy.base and hasattr(policy.model, "disable_adapter"):
+        revision = config.algo.kl_revision or _revision_of(config, named)
+        same = place_of(named) == policy.base and revision in (None, policy.revision)
+        if same and policy.has_adapter:
             return Reference(policy)
-        return Reference(policy, _unchanged(config, named, _revision_of(config, named)))
+        return Reference(policy, _unchanged(config, named, revision))
     moved = checkpoint is not None and not config.model.lora.rank
     began_adapted = has_adapter(config.model.name)
     return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
@@ -112,7 +128,7 @@ def critic_from(config: Config, policy: Policy) -> CriticLearner | None:
         device=config.model.device,
         gradient_checkpointing=config.model.gradient_checkpointing,
         seed=config.run.seed,
-        revision=_revision_of(config, name),
+        revision=config.critic.revision or _revision_of(config, name),
     )
     start.merge()  # a policy may begin with an adapter; a critic has none
     start.model.requires_grad_(True)
@@ -129,7 +145,10 @@ def _unchanged(config: Config, name: str, revision: str | None) -> Policy:
 
 
 def _revision_of(config: Config, name: str) -> str | None:
-    """Name the commit of a model: the policy's, if it is the same one; of others the newest."""
+    """Name the commit of a model that has none of its own: the policy's, if it is the same one.
+
+    Of others the newest: runs write it down when they begin, but did not always.
+    """
     return config.model.revision if place_of(name) == place_of(config.model.name) else None
 
 

@@ -45,8 +45,10 @@ def make_replayer(
     def likelihood(rows: Sequence[Trajectory]) -> list[float]:
         return [float(found.mean()) for found in learner.logprobs(rows)]
 
+    # A row rests by the steps of this run; to tell whose a use was costs a look into the ledger.
+    pool = Pool(store, run if config.pool.cooldown else None)
     return Replayer(
-        Pool(store),
+        pool,
         TaskBook(run, retirement(config), store.task_states(run)),
         schedule,
         replay_policy(config, fingerprints),

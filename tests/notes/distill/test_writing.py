@@ -17,7 +17,7 @@ from recollect.notes.distill.asking import draft_from, prompt_for
 from recollect.notes.distill.endpoint import EndpointWriter
 from recollect.notes.distill.study import Study, studies
 from recollect.notes.distill.writer import RuleWriter, WritingFailed, ask
-from recollect.notes.note import NoteKind
+from recollect.notes.note import MOST_CHARS, NoteKind
 from recollect.notes.wording import example, first_difference, warning
 from recollect.trajectory import Trajectory
 from recollect.types import Reward, SegmentKind, Task, TrajectoryId
@@ -76,7 +76,15 @@ def test_an_example_can_be_copied_from() -> None:
     text = example("Seat B4K7.", ["<call>", "Done."], "Done.")
     assert text == "Request: Seat B4K7.\nNot: Done.\n1: <call>\n2: Done."
     assert warning("r", ["a"]) == "Request: r\nThis failed:\n1: a"
-    assert len(example("x" * 9999, ["y" * 9999] * 99)) < 9000
+
+
+def test_the_longest_example_is_a_note() -> None:
+    task = Task("e", "t", query="x" * 9999)
+    study = Study(task, row("good", 1.0, "y" * 9999), row("bad", 0.0, "n" * 9999), 0.5)
+    assert RuleWriter().write(ask(RuleWriter(), study)).when_to_use == "x" * MOST_CHARS
+    turns = ["y" * 9999] * 99
+    assert len(example("x" * 9999, turns, "n" * 9999)) <= MOST_CHARS
+    assert len(warning("x" * 9999, turns)) <= MOST_CHARS
 
 
 def test_the_first_difference() -> None:

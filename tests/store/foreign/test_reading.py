@@ -374,3 +374,45 @@ def test_logprobs_of_every_token_are_taken_by_position(tmp_path: Path) -> None:
     assert row.tokens[row.sampled].tolist() == [10, 11]
     assert [bad.line for bad in report.bad] == [2]
     assert "2 for 3 tokens, of which 1 were sampled" in report.bad[0].reason
+
+
+def test_one_logprob_too_many_is_a_bad_line(tmp_path: Path) -> None:
+    """Cut to the length of the tokens, each might be another token's."""
+    long, flags = _result(), _result()
+    long["trajectory"][0]["tokens"]["completion_logprobs"].append(-0.5)
+    flags["trajectory"][1]["tokens"]["completion_mask"].append(1)
+    file = _lines(tmp_path / "results.jsonl", _result(), long, flags)
+    report, rows, _ = _import(tmp_path, file, format="verifiers", sampled=SAMPLED)
+    assert len(rows) == 1
+    assert [str(bad) for bad in report.bad] == [
+        "line 2: trajectory.tokens: 3 log-probs and 2 flags for 2 tokens",
+        "line 3: trajectory.tokens: 1 log-probs and 2 flags for 1 tokens",
+    ]
+
+
+def test_a_trace_without_tokens_is_a_demo_whoever_sampled_it(tmp_path: Path) -> None:
+    trace = _trace()
+    for node in trace["nodes"]:
+        del node["token_ids"]
+    file = _lines(tmp_path / "traces.jsonl", trace)
+    _, (row,), _ = _import(tmp_path, file, format="verifiers", sampled=SAMPLED)
+    assert (row.origin, row.tokens.size) == (Origin.DEMO, 0)
+
+
+def test_an_environment_that_is_named_stands_above_the_files(tmp_path: Path) -> None:
+    file = _lines(tmp_path / "results.jsonl", _result())
+    _, (row,), tasks = _import(tmp_path, file, format="verifiers", environment="games")
+    assert (tasks[row.task].environment, tasks[row.task].domain) == ("games", "wordle")
+
+
+@pytest.mark.parametrize(
+    ("format", "option"),
+    [("verl", {"sampled": SAMPLED}), ("verl", {"default_reward": 0.0})]
+    + [("verifiers", {"default_reward": 0.0}), ("tau2", {"sampled": SAMPLED})],
+)
+def test_what_another_projects_file_has_no_use_for_is_refused(
+    tmp_path: Path, format: str, option: dict[str, Any]
+) -> None:
+    file = _lines(tmp_path / "5.jsonl", VERL)
+    with open_store(tmp_path / "pool.db") as store, pytest.raises(BadFile, match="Leave the"):
+        import_file(store, file, format=format, **option)

@@ -29,7 +29,9 @@ def ablate(
     split: Annotated[str, typer.Option("--split", help="The split.")] = "dev",
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Attempts at each task.")] = 1,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.0)] = 0.0,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0.0, help="Of the sampling; 0 = the likeliest.")
+    ] = 0.0,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a run's newest policy three times: with its notes, without this one, without any.
@@ -83,7 +85,8 @@ def ablate(
         write_json(
             {
                 "note": chosen,
-                "tasks": evaluator.size,
+                "tasks": len(evaluator.tasks),
+                "attempts": evaluator.size,
                 "tasks_given_it": len(given),
                 "success": {name: total.success for name, total in totals.items()},
                 "gain": credit.gain,
@@ -93,8 +96,8 @@ def ablate(
         return
     _write(found, totals)
     say(_verdict(credit))
-    tried = count(evaluator.size, "attempt")
-    say(f"{count(len(given), 'task')} of {tried} get the note; split {split}.")
+    every, tried = count(len(evaluator.tasks), "task"), count(evaluator.size, "attempt")
+    say(f"{len(given)} of {every} get the note; {tried} each time, split {split}.")
     if not given:
         remark("No task is given this note, so taking it out changes nothing.")
 

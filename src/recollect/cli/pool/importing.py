@@ -115,7 +115,8 @@ def import_(
 
     The store is made if there is none. All good lines arrive in one transaction; bad lines are
     reported with line, field and reason. Importing a file twice changes nothing. Environment,
-    run and reward options are for messages, which need not say those themselves.
+    run, reward and threshold are for messages, which need not say those themselves; all but the
+    reward also for files of other projects.
     """
     sampled = _sampled_by(model, policy_version, temperature)
     from recollect.store.importing import import_file

@@ -49,7 +49,8 @@ def why(
     say(f"{found[:12]}  {visible(task.environment)} {visible(task.id)}")
     say(f"Sampled in step {row.step} of {visible(row.run)} by {version}: {outcome}.")
     if scores:
-        first = min(scores, key=lambda score: score.step)
+        # Steps of other runs, which replayed it, do not compare with those of its own.
+        first = next((score for score in scores if score.run == row.run), scores[0])
         say(
             f"Its advantage then was {first.advantage:+.3f}; it is {scores[-1].advantage:+.3f} now."
         )

@@ -100,6 +100,11 @@ class AlgoSettings(Section):
         description="Model that the KL divergence is measured from, named as in model.name. none "
         "= the policy that the run started from.",
     )
+    kl_revision: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Commit of algo.kl_reference on the hub. none = model.revision if it is the "
+        "same model, else the newest when the run begins; the run writes down which that was.",
+    )
     kl_estimator: Literal["k1", "k2", "k3"] = Field(
         default="k2",
         description="Estimator of the KL divergence whose gradient acts. Unbiased are k2 in the "
@@ -125,6 +130,17 @@ class AlgoSettings(Section):
                 what=f"bounds of {self.clip_low:g} and {self.clip_high:g} (algo.clip_low and "
                 "algo.clip_high) never act in gspo, whose ratios are means over a row",
                 change="Set algo.clip_low=3e-4 algo.clip_high=4e-4, as published.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_revision_is_of_a_reference(self) -> AlgoSettings:
+        if self.kl_revision is not None and self.kl_reference is None:
+            raise conflict(
+                "algo.kl_revision",
+                "algo.kl_reference",
+                what="algo.kl_revision is set, but no algo.kl_reference that it could be of",
+                change="Name the model in algo.kl_reference, or set algo.kl_revision=none.",
             )
         return self
 

@@ -24,6 +24,12 @@ class CriticSettings(Section):
         description="The model that a critic of kind model starts from, named as model.name. "
         "none = the policy's own start.",
     )
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Commit of critic.model on the hub. none = model.revision if it is the same "
+        "model, else the newest when the run begins; the run writes down which that was.",
+    )
     learning_rate: float = Field(
         default=1e-3,
         ge=0,
@@ -57,5 +63,16 @@ class CriticSettings(Section):
                 "critic.kind",
                 what=f"critic.model = {self.model} does nothing with critic.kind = {self.kind}",
                 change="Set critic.kind=model, or critic.model=none.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_revision_is_of_a_model(self) -> CriticSettings:
+        if self.revision is not None and self.model is None:
+            raise conflict(
+                "critic.revision",
+                "critic.model",
+                what="critic.revision is set, but no critic.model that it could be of",
+                change="Name the model in critic.model, or set critic.revision=none.",
             )
         return self

@@ -37,8 +37,8 @@ class PoolSettings(Section):
         default=0,
         ge=0,
         le=MOST,
-        description="Steps that a row rests after it was trained on, counted from the step of the "
-        "run that used it last.",
+        description="Steps that a row rests after the run trained on it. What other runs of the "
+        "same store do with it does not count.",
     )
     min_ess: float | None = Field(
         default=None,

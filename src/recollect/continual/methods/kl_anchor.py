@@ -20,5 +20,9 @@ class KlAnchor(Sequential):
         """Put the anchor in the place of the reference."""
         if number == 0:
             return config
-        anchor = {"kl_coef": self.config.continual.anchor_coef, "kl_reference": None}
+        anchor = {
+            "kl_coef": self.config.continual.anchor_coef,
+            "kl_reference": None,
+            "kl_revision": None,
+        }
         return config.model_copy(update={"algo": config.algo.model_copy(update=anchor)})

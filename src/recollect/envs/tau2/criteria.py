@@ -83,8 +83,8 @@ def kind_of(domain: Domain, id: str) -> str:
     if any(step.name == TRANSFER for step in steps):
         return TRANSFERS
     environment = domain.fresh.environment
-    is_write = any(is_write(environment, step.name) for step in steps)
-    return WRITES if is_write else READS
+    changes = any(is_write(environment, step.name) for step in steps)
+    return WRITES if changes else READS
 
 
 def why_left_out(domain: Domain, id: str, unjudged: bool) -> str:

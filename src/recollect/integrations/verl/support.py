@@ -84,6 +84,7 @@ CARRIED = frozenset(
         "algo.aggregation_norm",
         "algo.kl_coef",
         "algo.kl_reference",
+        "algo.kl_revision",
         "algo.kl_estimator",
         "algo.kl_in",
         "algo.entropy_coef",

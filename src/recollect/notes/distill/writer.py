@@ -7,7 +7,7 @@ from typing import Protocol
 
 from recollect.canonical import digest
 from recollect.notes.distill.study import Study, turns_of
-from recollect.notes.note import Draft, NoteKind
+from recollect.notes.note import MOST_CHARS, Draft, NoteKind
 from recollect.notes.wording import example, first_difference, warning
 from recollect.types import TaskKey, TrajectoryId
 
@@ -32,7 +32,7 @@ class Question:
         """Make a draft of what was written; InvalidRecord where it is no note."""
         return Draft(
             content=content,
-            when_to_use=when_to_use,
+            when_to_use=when_to_use[:MOST_CHARS],  # a long request is no reason to learn nothing
             kind=self.study.kind,
             author=author,
             trust=_TRUST[self.study.kind],

@@ -23,8 +23,7 @@ FOREIGN = ("trl", "verl", "tau2", "verifiers")
 _MOST_BYTES = 2**30
 _MOST_VALUES = 200_000_000
 
-_Convert = Callable[[Fields, "SampledBy | None"], dict[str, Any]]
-_LINES: dict[str, _Convert] = {"verl": row_of_verl, "verifiers": row_of_verifiers}
+_Convert = Callable[[Fields], dict[str, Any]]
 
 
 def read_foreign(
@@ -35,20 +34,22 @@ def read_foreign(
     unsaid: Unsaid,
     sampled: SampledBy | None,
 ) -> Iterator[Incoming | BadLine]:
-    """Read a file of another project."""
-    if format_ in _LINES:
-        turn, seen = _LINES[format_], Occurrences()
+    """Read a file of another project; `sampled` is for verifiers' alone."""
+    environment = unsaid.environment
+    by_line: dict[str, _Convert] = {
+        "verl": row_of_verl,
+        "verifiers": lambda fields: row_of_verifiers(fields, sampled, environment),
+    }
+    if format_ in by_line:
+        turn, seen = by_line[format_], Occurrences()
         lines = read_lines(path, file, limits)
         return convert(
             lines,
             limits,
-            lambda fields, line: read_row(
-                Fields(turn(fields, sampled)), line, limits, unsaid, seen
-            ),
+            lambda fields, line: read_row(Fields(turn(fields)), line, limits, unsaid, seen),
         )
     if format_ == "trl":
-        found: Iterator[dict[str, Any]] = read_trl(path)
-        return _documents(found, lambda fields: row_of_trl(fields, sampled), limits, unsaid)
+        return _documents(read_trl(path), row_of_trl, limits, unsaid)
     document = _document(path, file, limits)
     try:
         entries = simulations_of(document)
@@ -56,14 +57,12 @@ def read_foreign(
     except InvalidRecord as error:
         why = f"it is not tau2's results ({error.field}: {error.problem})"
         raise BadFile(path, why, "Name a results.json that tau2 run wrote.") from error
-    return _documents(
-        iter(first), lambda fields: row_of_tau2(fields, unsaid.environment), limits, unsaid
-    )
+    return _documents(iter(first), lambda fields: row_of_tau2(fields, environment), limits, unsaid)
 
 
 def _documents(
     entries: Iterator[dict[str, Any]],
-    turn: Callable[[Fields], dict[str, Any]],
+    turn: _Convert,
     limits: Limits,
     unsaid: Unsaid,
 ) -> Iterator[Incoming | BadLine]:
@@ -78,7 +77,10 @@ def _documents(
 
 
 def _document(path: Path, file: BufferedReader, limits: Limits) -> Any:
-    data = file.read(_MOST_BYTES + 1)
+    try:
+        data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise BadFile(path, f"it cannot be read ({error.strerror or error})") from error
     whole = Limits(_MOST_BYTES, limits.max_depth, _MOST_VALUES, limits.max_messages)
     try:
         return parse(Line(1, data), whole)

@@ -13,7 +13,6 @@ from typing import Any
 
 from recollect.errors import BadFile, InvalidRecord, MissingExtra
 from recollect.store.fields import Fields, kind_of
-from recollect.store.foreign.sampler import SampledBy
 
 
 def read_trl(path: Path) -> Iterator[dict[str, Any]]:
@@ -37,7 +36,7 @@ def read_trl(path: Path) -> Iterator[dict[str, Any]]:
         raise BadFile(path, why) from error
 
 
-def row_of_trl(fields: Fields, sampled: SampledBy | None) -> dict[str, Any]:
+def row_of_trl(fields: Fields) -> dict[str, Any]:
     """Put one row into our spelling. The reward is the sum of TRL's reward functions.
 
     Their weights are not recorded. A function that gave no reward (NaN) has no part in it.

@@ -2,8 +2,8 @@
 
 Version 0 has `prompt`, `completion`, `reward`, and, where it was asked to save them, a
 `trajectory` of model calls with their tokens. Version 1 has `nodes`, messages that each know their
-tokens, in a tree of which the longest branch is one trajectory. Log-probs are kept where somebody
-says who sampled them; else the rows are demos.
+tokens, in a tree of which the branch that the last node ends is one trajectory. Log-probs are kept
+where the file has them and somebody says who sampled them; else the rows are demos.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from recollect.store.fields import Fields, kind_of
 from recollect.store.foreign.sampler import SampledBy
 
 
-def row_of_verifiers(fields: Fields, sampled: SampledBy | None) -> dict[str, Any]:
-    """Put one line into our spelling."""
+def row_of_verifiers(fields: Fields, sampled: SampledBy | None, environment: str) -> dict[str, Any]:
+    """Put one line into our spelling; `environment` stands above the name that a result has."""
     nodes = fields.optional_items("nodes")
-    return _trace(fields, nodes, sampled) if nodes is not None else _result(fields, sampled)
+    if nodes is not None:
+        return _trace(fields, nodes, sampled)
+    return _result(fields, sampled, environment)
 
 
 # -- version 1 ------------------------------------------------------------------------------
 
 
 def _trace(fields: Fields, nodes: list[Any], sampled: SampledBy | None) -> dict[str, Any]:
-    branch = [Fields(node, "nodes") for node in _longest(nodes)]
+    branch = [Fields(node, "nodes") for node in _last_branch(nodes)]
+    if not any(node.has("token_ids") for node in branch):
+        sampled = None  # nothing of the tokens was saved: there is only the text to read
     rewards = fields.take("rewards", {})
     parts = {
         name: Fields(entry, f"rewards.{name}")
@@ -47,7 +51,7 @@ def _trace(fields: Fields, nodes: list[Any], sampled: SampledBy | None) -> dict[
     return {**row, **sampled.members()} if sampled is not None else row
 
 
-def _longest(nodes: list[Any]) -> list[Any]:
+def _last_branch(nodes: list[Any]) -> list[Any]:
     """Follow the last node back to the root; without parents, nodes follow each other."""
     branch: list[Any] = []
     at: Any = len(nodes) - 1
@@ -86,17 +90,19 @@ def _logprobs(mask: list[Any], values: list[Any]) -> list[Any]:
 # -- version 0 ------------------------------------------------------------------------------
 
 
-def _result(fields: Fields, sampled: SampledBy | None) -> dict[str, Any]:
+def _result(fields: Fields, sampled: SampledBy | None, environment: str) -> dict[str, Any]:
     prompt = _messages(fields, "prompt", "user")
     completion = _messages(fields, "completion", "assistant")
     metrics = fields.take("metrics", {})
     steps = fields.optional_items("trajectory")
+    domain = str(fields.take("task", "verifiers"))
     row: dict[str, Any] = {
         "messages": [*prompt, *completion],
         "reward": fields.number("reward"),
         "task": {
-            "environment": str(fields.take("task", "verifiers")),
+            "environment": domain if environment == "imported" else environment,
             "id": str(fields.take("example_id")),
+            "domain": domain,
         },
     }
     if isinstance(metrics, dict):
@@ -136,8 +142,11 @@ def _add_tokens(messages: list[dict[str, Any]], prompt: int, steps: list[Any]) -
             before["logprobs"] = [*before["logprobs"], *[None] * (len(read) - len(so_far))]
         answer["token_ids"] = written
         flags = mask or [1] * len(written)
+        if not len(written) == len(values) == len(flags):
+            counts = f"{len(values)} log-probs and {len(flags)} flags for {len(written)} tokens"
+            raise InvalidRecord("trajectory.tokens", counts)
         answer["logprobs"] = [
-            value if flag else None for value, flag in zip(values, flags, strict=False)
+            value if flag else None for value, flag in zip(values, flags, strict=True)
         ]
         so_far = [*read, *written]
 

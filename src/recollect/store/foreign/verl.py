@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from recollect.store.fields import Fields
-from recollect.store.foreign.sampler import SampledBy
 
 
-def row_of_verl(fields: Fields, sampled: SampledBy | None) -> dict[str, Any]:
+def row_of_verl(fields: Fields) -> dict[str, Any]:
     """Put one line into our spelling; members that verl's reward functions add stay with it."""
     row: dict[str, Any] = {
         "messages": [

@@ -15,7 +15,7 @@ from recollect.store.address import Place
 from recollect.store.records import PACK, Changes, Columns
 from recollect.store.tables.database import Database
 from recollect.trajectory import Trajectory
-from recollect.types import Origin
+from recollect.types import Origin, RunId
 
 # Rows per read. Each block is a short transaction of its own: with a rollback journal a long
 # one would keep the writer waiting.
@@ -26,8 +26,14 @@ _ORIGINS = {origin: position for position, origin in enumerate(Origin)}
 
 _LIVE = "fence = 0 AND status = 'live'"
 _SELECT = (
-    "SELECT seq, pack, uses, coalesce(last_use, -1), pinned, advantage, priority, ess, ratio, "
+    "SELECT seq, pack, uses, {last}, pinned, advantage, priority, ess, ratio, "
     "changed FROM trajectories"
+)
+_LAST_USE = "coalesce(last_use, -1)"
+_LAST_USE_BY = (  # only of rows that somebody used: the others need no look into the ledger
+    "CASE WHEN last_use IS NULL THEN -1 ELSE coalesce((SELECT max(u.step) FROM uses u WHERE "
+    "u.trajectory = trajectories.id AND u.fence = 0 "
+    "AND u.run = (SELECT number FROM runs WHERE id = ?)), -1) END"
 )
 _BY_CHANGE = ("(changed, seq) > (?, ?)", "changed, seq")
 _LAST_SEQ = 2**62
@@ -55,8 +61,12 @@ def pack(
     )
 
 
-def changes(connection: Database, path: Place, since: int | None) -> Changes:
+def changes(
+    connection: Database, path: Place, since: int | None, run: RunId | None = None
+) -> Changes:
     """Compare the store with the change number an index last saw.
+
+    With a run, `last_use` is the latest step of that run: steps of different runs do not compare.
 
     The change number is read first and rows after it, so a commit in between shows up twice
     (now and at the next call) rather than never; an index treats rows it knows as updates.
@@ -71,7 +81,7 @@ def changes(connection: Database, path: Place, since: int | None) -> Changes:
     # Rows deleted for good leave no trace: an index older than the newest of them starts over.
     deleted = _counter(connection, path, "reclaimed")
     reset = since is None or since < deleted or since > change
-    blocks = _blocks(connection, path, None if reset else since)
+    blocks = _blocks(connection, path, None if reset else since, run)
     return Changes(change, reset, blocks, np.array([] if reset else gone, dtype=np.int64))
 
 
@@ -83,15 +93,19 @@ def _counter(connection: Database, path: Place, key: str) -> int:
     return int(row[0])
 
 
-def _blocks(connection: Database, path: Place, since: int | None) -> Iterator[Columns]:
+def _blocks(
+    connection: Database, path: Place, since: int | None, run: RunId | None
+) -> Iterator[Columns]:
     """Read live rows in order of arrival, or those that changed in the order they did."""
     # By `changed` a refresh costs as much as what changed, by `seq` it would walk the pool.
     after, order = ("seq > ?", "seq") if since is None else _BY_CHANGE
-    query = f"{_SELECT} WHERE {after} AND {_LIVE} ORDER BY {order} LIMIT {_BLOCK}"
+    select = _SELECT.format(last=_LAST_USE if run is None else _LAST_USE_BY)
+    query = f"{select} WHERE {after} AND {_LIVE} ORDER BY {order} LIMIT {_BLOCK}"
+    whose = [] if run is None else [run]
     last = [-1] if since is None else [since, _LAST_SEQ]
     while True:
         with connection.translated():
-            rows = connection.execute(query, last).fetchall()
+            rows = connection.execute(query, [*whose, *last]).fetchall()
         if rows:
             yield _columns(path, rows)
             seq, changed = rows[-1][0], rows[-1][-1]

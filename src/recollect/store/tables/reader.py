@@ -158,9 +158,9 @@ class TableReader:
                 raise UnknownId(self.path, "row", str(seq), "Refresh the pool index, then retry.")
         return [TrajectoryId(named[int(seq)]) for seq in seqs]
 
-    def changes(self, since: int | None) -> Changes:
+    def changes(self, since: int | None, run: RunId | None = None) -> Changes:
         """Tell a pool index what happened since the change number it last saw."""
-        return columns.changes(self._connection, self.path, since)
+        return columns.changes(self._connection, self.path, since, run)
 
     # -- what belongs to tasks, runs and steps ----------------------------------------------
 
