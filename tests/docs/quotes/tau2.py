@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .spelling import Quoting, Results, table
+from .spelling import Quoting, Results
 
 
 def tau2(results: Results) -> list[str]:
@@ -18,8 +18,8 @@ def tau2(results: Results) -> list[str]:
         speeds.append(f"| {label} | {' | '.join(times)} |")
     telecom = results["figures"]["telecom script"]["tasks"]
     return [
-        table(floors),
-        table(speeds),
+        "\n".join(floors),
+        "\n".join(speeds),
         f"released tasks outside of base ({telecom['extra']:,})",
         f"telecom's {sum(telecom.values()):,} tasks were generated",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .spelling import Quoting, Results, short, spread, table
+from .spelling import Quoting, Results, short, spread
 
 MODELS = {"tiny": "tiny, 1 M", "30M": "30 M"}
 
@@ -23,8 +23,8 @@ def speed(results: Results) -> list[str]:
     """Everything that the section takes from the file."""
     release = ".".join(results["versions"]["trl"].split(".")[:2])
     return [
-        f"Against TRL {release}'s GRPOTrainer",
-        table(row(found) for found in results["figures"]["cases"]),
+        f"TRL {release}'s",
+        "\n".join(row(found) for found in results["figures"]["cases"]),
     ]
 
 
