@@ -32,7 +32,9 @@ def stale(page: str, quote: str) -> list[str]:
     lacking = []
     for line in map(folded, quote.splitlines()):
         like = f"(?:{NUMBER})".join(map(re.escape, re.split(NUMBER, line)))
-        lacking += [f"should say: {line}\nand says:   {re.findall(like, text)}"] * (line not in text)
+        lacking += [f"should say: {line}\nand says:   {re.findall(like, text)}"] * (
+            line not in text
+        )
     return lacking or [f"should have these rows in this order, with none between:\n{quote}"]
 
 

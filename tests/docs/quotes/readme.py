@@ -61,7 +61,10 @@ def continual(results: Results) -> list[str]:
         100 * results["figures"]["methods"][name]["measures"]["forgetting"]["mean"]
         for name in ("sft", "sft+replay", "sequential")
     )
-    return [f"forgets {sft:.0f} points; with rehearsal {replay:.1f}", f"by itself forgets {grpo:.1f}"]
+    return [
+        f"forgets {sft:.0f} points; with rehearsal {replay:.1f}",
+        f"by itself forgets {grpo:.1f}",
+    ]
 
 
 def speed(results: Results) -> list[str]:

@@ -1,38 +1,30 @@
-"""docs/replay.md but for what replay buys: settings, age, packing, draws."""
+"""docs/replay.md: what replay buys, which settings matter, age, packing, draws."""
 
 from __future__ import annotations
 
-from .spelling import (
-    WORDS,
-    Quoting,
-    Results,
-    claim,
-    overlap,
-    setting,
-    short,
-    spread,
-    table,
-)
+from math import inf
+from statistics import median
 
+from .spelling import Quoting, Results, estimate, points, ratio, setting, short, span, spread
+
+TWINS = {"twin": "twin", "wide-twin": "wide run"}
 BUFFER = {
     "buffer-of-successes": "`buffer`, successes only (`pool.keep`)",
     "buffer-young": "`buffer`, rows of at most 8 updates' age",
-    "repair-buffer": "**`repair, buffer` (the demo)**",
+    "repair-buffer": "`repair, buffer` (the demo)",
     "buffer-4-updates-16-uses": "`buffer`, 4 updates a step and 16 uses",
+    "mix-repair-buffer": "`mix, repair, buffer`",
+    "mix": "`mix`",
     "repair": "no replay, and `repair` alone",
     "buffer-shape": "`buffer`, correction `shape`",
-    "mix": "`mix`",
-    "mix-repair-buffer": "`mix, repair, buffer`",
 }
 LIMITS = {
-    "age-30-uses-4": "**30 updates, 4 uses (the default)**",
+    "age-30-uses-4": "30 updates, 4 uses (the default)",
     "age-200-uses-4": "200 updates, 4 uses",
     "age-200-uses-16": "200 updates, 16 uses",
     "age-200-uses-16-alike": "the same, all rows alike (`draw.alpha=0`)",
     "twin": "no replay",
 }
-CHOICES = ("mix", "mix-highest-entropy", "mix-lowest-entropy", "mix-likeliest", "mix-retire",
-           "mix-shape")  # fmt: skip
 AGEING = {
     "clip, young rows": "clip, rows of at most 8 updates",
     "clip": "clip",
@@ -51,111 +43,115 @@ PACKING = {
 DRAWS = ("all rules", "age limit", "quotas", "made anew", "cpprb", "torchrl")
 
 
-def _row(label: str, arm: Results) -> str:
-    used = arm["replay_ratio"]
+def regime(found: Results) -> str:
+    """The rows of a regime from the end of its description on; the strongest at its best is bold."""
+    rows = []
+    for way, twin in (("same", "twin"), ("best", "twin"), ("best", "wide-twin")):
+        if way not in found:
+            continue
+        study = found[way]
+        bold = "**" if way == "best" and study["strongest"] == twin else ""
+        against, arms = study["against"][twin], study["arms"]
+        rows.append(
+            f"| {way} | {bold}{TWINS[twin]}{bold} | {estimate(against['rollouts_ratio'])} | "
+            f"{estimate(against['area_difference'], points)} | "
+            f"{estimate(against['final_difference'], points)} | "
+            f"{arms['replay']['reached']}, {arms[twin]['reached']} |"
+        )
+    # A step is a group of eight rows.
+    return f"{8 * int(setting(found['settings'], 'run.steps'))} rollouts " + "\n| ".join(rows)
+
+
+def gain(results: Results) -> list[str]:
+    """The table, and the ratios that the prose gives with their intervals."""
+    figures = results["figures"]
+    sparse, dense, dear = (figures[name]["best"] for name in ("sparse", "dense", "dear"))
+    wide = sparse["against"]["wide-twin"]
+    strongest = dense["against"][dense["strongest"]]
+    ratios = (
+        wide["rollouts_ratio"],
+        wide["seconds_ratio"],
+        strongest["rollouts_ratio"],
+    )
+    costs = strongest["seconds_ratio"]
+    saves = dear["against"][dear["strongest"]]["seconds_ratio"]
+    as_set = figures["dense"]["untuned"]["rollouts_ratio"]
+    begun = figures["inherited"]["best"]["arms"]["replay"]["rollouts_to_target"]
+    return [
+        *map(regime, figures.values()),
+        *(f"{ratio(r['point'])}, {ratio(r['low'])} to {ratio(r['high'])})" for r in ratios),
+        f"{ratio(costs['point'])} of replay's seconds ({ratio(costs['low'])} to",
+        f"{ratio(saves['point'])} times faster",
+        f"{ratio(as_set['point'])} times better",
+        f"{span([n for n in begun if n is not None])} rollouts",
+    ]
+
+
+def epochs(results: Results) -> list[str]:
+    """Eight epochs instead of four for the wide run."""
+    arms = results["figures"]["arms"]
+    four, eight, half = (
+        arms[f"wide-{name}"] for name in ("4-epochs", "8-epochs", "8-epochs-half-rate")
+    )
+    there = median(inf if n is None else n for n in half["rollouts_to_target"])
+    return [
+        f"{eight['reached']} instead of {four['reached']}",
+        f"{half['reached']}, a median of {there:.0f}",
+    ]
+
+
+def arm(label: str, found: Results) -> str:
+    """A row of settings: area, last success, rows trained over rows generated."""
+    used = found["replay_ratio"]
     trained = f"{used['median']:.1f} |" if used else "|"
-    return f"| {label} | {spread(arm['area'], '.1f', '-')} | {spread(arm['final'], '.0f', '-')} | {trained}"
-
-
-def _alike(one: Results, other: Results) -> bool:
-    return all(one[figure] == other[figure] for figure in ("area", "final"))
+    area, final = spread(found["area"], ".1f", "-"), spread(found["final"], ".0f", "-")
+    return f"| {label} | {area} | {final} | {trained}"
 
 
 def buffer(results: Results) -> list[str]:
-    """Which settings matter: the arms, the largest area first, and what is said of them."""
+    """Which settings matter."""
     arms = results["figures"]["arms"]
-    without = arms["twin"]["final"]["min"]
-    below = [name for name in BUFFER if arms[name]["final"]["max"] < without]
-    best = [arms[name] for name in ("buffer-of-successes", "buffer-young", "repair-buffer",
-                                    "buffer-4-updates-16-uses")]  # fmt: skip
-    close = all(overlap(one["area"], other["area"]) for one in best for other in best)
-    steps = setting(results["figures"]["settings"], "run.steps")
-    order = sorted(BUFFER, key=lambda name: -arms[name]["area"]["median"])
-    seeds = WORDS[len(results["seeds"])]
-    return [
-        f"four groups a step, {seeds} other seeds, all at the demo's learning rate",
-        table(_row(BUFFER[name], arms[name]) for name in order),
-        f"{seeds.capitalize()} seeds, and most ranges overlap",
-        claim(
-            set(below) == {"buffer-shape", "mix-repair-buffer"},
-            "Only the last successes with `shape` and with `mix, repair, buffer` lie clearly below "
-            "that of no replay.",
-        ),
-        claim(close, "Successes only, young rows only, twice the updates: all within each other's "
-              "range."),
-        claim(_alike(arms["buffer-by-advantage"], arms["buffer"]),
-              "Raising `draw.alpha` from 0.5 to 1 changes nothing at all"),
-        claim(_alike(arms["repair"], arms["twin"]), "**`repair` does nothing here**"),
-        claim(_alike(arms["repair-buffer"], arms["buffer"]), "It costs nothing either."),
-        f"none comes back within {steps} steps.",
-    ]  # fmt: skip
+    return ["\n".join(arm(label, arms[name]) for name, label in BUFFER.items())]
 
 
 def mix(results: Results) -> list[str]:
     """Where tasks come back."""
-    figures = results["figures"]
-    arms = figures["arms"]
-    finals = [arms[name]["final"] for name in CHOICES]
-    medians = [final["median"] for final in finals]
-    gaussian, plain, twin = (arms[name]["area"] for name in ("mix-gaussian", "mix", "twin"))
-    others = [arm["area"] for name, arm in arms.items() if name != "mix-gaussian"]
-    apart = not overlap(gaussian, plain) and all(overlap(area, twin) for area in others)
-    only = claim(apart, "Areas of all arms lie within each other's range but for")
+    arms = results["figures"]["arms"]
     repair, without = (spread(arms[name]["final"], ".0f") for name in ("repair", "twin"))
+    gaussian, plain = (
+        f"{area['median']:.1f}{{}}, {area['min']:.1f} to {area['max']:.1f}"
+        for area in (arms["mix-gaussian"]["area"], arms["mix"]["area"])
+    )
     return [
-        f"({setting(figures['settings'], 'environment.tasks')} tasks, the shipped model",
-        f"ends at {min(medians):.0f} to {max(medians):.0f} % "
-        f"({min(final['min'] for final in finals):.0f} to "
-        f"{max(final['max'] for final in finals):.0f}), `repair` at {repair}, without replay {without}. "
-        f"{only} **Gaussian buckets, which learn less** ({gaussian['median']:.1f} points, "
-        f"{gaussian['min']:.1f} to {gaussian['max']:.1f}, against {plain['median']:.1f}, "
-        f"{plain['min']:.1f} to {plain['max']:.1f}).",
-        claim(all(overlap(arms[name]["final"], arms["mix"]["final"])
-                  for name in ("mix-baseline", "mix-off")), "Participation makes no difference"),
-        claim(_alike(arms["mix-likeliest"], arms["mix"]),
-              "`likeliest` takes the newest of them, run for run."),
-    ]  # fmt: skip
+        f"`repair` at {repair}, without replay {without}",
+        f"{gaussian.format(' points')}, against {plain.format('')}",
+    ]
 
 
 def limits(results: Results) -> list[str]:
     """How often and how old."""
     arms = results["figures"]["arms"]
-    four, sixteen = arms["age-30-uses-4"], arms["age-200-uses-16"]
-    times = sixteen["replay_ratio"]["median"] / four["replay_ratio"]["median"]
-    stays = f"{four['final']['median']:.0f}" == f"{sixteen['final']['median']:.0f}"
-    better = all(four[figure]["min"] < sixteen[figure]["min"] for figure in ("area", "final"))
+    four, sixteen = (
+        arms[f"age-{n}"]["replay_ratio"]["median"] for n in ("30-uses-4", "200-uses-16")
+    )
     return [
-        f"with one group a step as above, {WORDS[len(results['seeds'])]} seeds",
-        table(_row(label, arms[name]) for name, label in LIMITS.items()),
-        claim(_alike(four, arms["age-200-uses-4"]), "The age limit never binds here"),
-        f"Sixteen uses instead of four cost {times:.1f} times the training and "
-        f"{claim(stays, 'leave the median where it was')}, "
-        f"{claim(better, 'but the worst seed fares better')}.",
-        claim(overlap(arms["age-200-uses-16-alike"]["area"], sixteen["area"]),
-              "Priorities make no difference."),
-    ]  # fmt: skip
+        "\n".join(arm(label, arms[name]) for name, label in LIMITS.items()),
+        f"{sixteen / four:.1f} times the training",
+    ]
 
 
 def ageing(results: Results) -> list[str]:
     """How old a row may be."""
-    figures = results["figures"]
-    rows = [
-        f"| {label} | {arm['age_max']['median']:.0f} | {arm['final']['median']:.0f} "
-        f"({arm['final']['min']:.0f}) | {arm['best']['median']:.0f} | "
-        f"{arm['collapsed']:.0f}/{arm['seeds']} | {arm['ess']['median']:.2f} | "
-        f"{arm['ratio_p99']['median']:.2f} |"
-        for name, label in AGEING.items()
-        for arm in (figures[name],)
-    ]
-    lost = figures["clip"]["final"]["median"] - figures["recomputed"]["final"]["median"]
-    none = all(arm["collapsed"] == 0 for arm in figures.values())
-    mild = all(arm["ratio_p99"]["median"] < 1.7 for arm in figures.values())
     return [
-        f"on fresh ones, {WORDS[len(results['seeds'])]} seeds",
-        table(rows),
-        claim(none, "No correction collapsed"),
-        claim(mild, "the medians of their 99 % quantiles are below 1.7"),
-        f"recorded ones costs {WORDS[round(lost)]} points.",
+        "\n".join(
+            f"| {label} | {found['age_max']['median']:.0f} | {found['final']['median']:.0f} "
+            f"({found['final']['min']:.0f}) | {found['best']['median']:.0f} | "
+            f"{found['collapsed']:.0f}/{found['seeds']} | {found['ess']['median']:.2f} | "
+            f"{found['ratio_p99']['median']:.2f} |"
+            for found, label in (
+                (results["figures"][name], label) for name, label in AGEING.items()
+            )
+        )
     ]
 
 
@@ -169,20 +165,24 @@ def packing(results: Results) -> list[str]:
             for way in ("apart", "by task", "tree")
         ]
         rows.append(f"| {label} | {' | '.join(ways)} | {spread(found['apart / tree'], '.1f')} |")
-    return [table(rows)]
+    return ["\n".join(rows)]
 
 
 def draw(results: Results) -> list[str]:
     """How fast a draw is."""
-    found = results["figures"]["milliseconds_for_256_draws"]
-    rows = [
-        f"| {int(size):,} | {' | '.join(f'{short(ms[rule], 100, 1)} ms' for rule in DRAWS)} |"
-        for size, ms in found.items()
+    return [
+        f"TorchRL {results['versions']['torchrl']} with",
+        "\n".join(
+            f"| {int(size):,} | {' | '.join(f'{short(ms[rule], 100, 1)} ms' for rule in DRAWS)} |"
+            for size, ms in results["figures"]["milliseconds_for_256_draws"].items()
+        ),
     ]
-    return [table(rows), f"TorchRL {results['versions']['torchrl']} with its C++ part"]
 
 
 QUOTES: dict[str, Quoting] = {
+    "replay_gain": gain,
+    "replay_settings_epochs_sparse": epochs,
+    "replay_settings_epochs_dense": epochs,
     "replay_settings_buffer": buffer,
     "replay_settings_mix": mix,
     "replay_settings_limits": limits,
