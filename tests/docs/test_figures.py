@@ -1,4 +1,4 @@
-"""The figures on pages are those of benchmarks/results: a stale one is named, with the right one."""
+"""The figures on pages are those of benchmarks/results; a stale one is shown with the right one."""
 
 from __future__ import annotations
 

@@ -13,10 +13,9 @@ def row(preset: str, found: Results) -> str:
         gained = estimate(found["rollouts_ratio"])
         area = estimate(found["area_difference"], points)
     last = estimate(found["final_median"], lambda share: f"{100 * share:.0f}")
-    return (
-        f"| `{preset}` | {trained} | {found['reached']} | {found['rollouts_median']['point']:.0f} | "
-        f"{gained} | {area} | {last} | {found['collapsed']} |"
-    )
+    rollouts = f"{found['rollouts_median']['point']:.0f}"
+    cells = (trained, found["reached"], rollouts, gained, area, last, found["collapsed"])
+    return f"| `{preset}` | {' | '.join(cells)} |"
 
 
 def ppo(results: Results) -> list[str]:

@@ -44,7 +44,7 @@ DRAWS = ("all rules", "age limit", "quotas", "made anew", "cpprb", "torchrl")
 
 
 def regime(found: Results) -> str:
-    """The rows of a regime from the end of its description on; the strongest at its best is bold."""
+    """The rows of a regime after its description; the strongest at its best is bold."""
     rows = []
     for way, twin in (("same", "twin"), ("best", "twin"), ("best", "wide-twin")):
         if way not in found:

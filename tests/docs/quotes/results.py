@@ -47,7 +47,7 @@ def smol(results: Results) -> list[str]:
         f"from {before['chain_sum']:.0f} % to {span(after['chain_sum'])} %",
         f"from {before['products']:.0f} % to {span(after['products'])} %",
         f"In {stuck} of {WORDS[len(runs)]} runs success there ended at exactly {floor['gcd']} %",
-        f"{floor['gcd']} % on divisors, {floor['products']} % on products, {floor['chain_sum']} % on",
+        f"{floor['gcd']} % on divisors, {floor['products']} % on products, {floor['chain_sum']} %",
     ]
 
 
