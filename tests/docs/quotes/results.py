@@ -9,7 +9,7 @@ LABELS = {"lora": "LoRA, rank 16", "full": "all weights"}
 
 def rows(label: str, arms: Results) -> str:
     """The runs of one kind of weights, seed by seed."""
-    lines = []
+    lines: list[str] = []
     for replay, twin in zip(arms["replay"]["runs"], arms["twin"]["runs"], strict=True):
         gain = replay["after"] - twin["after"]
         lines.append(
