@@ -54,7 +54,7 @@ bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/packing.py
 
 gain: $(STAMP)   ## what replay buys: its benchmarks, hours on two cores
-	$(BIN)/python benchmarks/replay_gain.py
+	$(BIN)/python benchmarks/replay_gain.py --jobs 2
 	$(BIN)/python benchmarks/replay_settings.py
 	$(BIN)/python benchmarks/ageing.py
 

@@ -99,7 +99,7 @@ def main() -> None:
         )
     table.caption = "medians over the seeds, the worst seed in brackets"
     Console().print(table)
-    if args.correction is None:
+    if args.correction is None and args.seeds >= 5:
         packages = ["torch", "transformers", "numpy"]
         Console().print(
             f"written to {write_results('ageing', figures, range(args.seeds), packages)}"

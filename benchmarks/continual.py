@@ -90,7 +90,7 @@ def run_arm(name: str, seed: int, args: argparse.Namespace, console: Console) ->
 
 
 def figures_of(found: MethodComparison) -> dict[str, Any]:
-    """Everything, and for each arm the share of its baseline's forgetting that is left."""
+    """The whole comparison, and the settings of every arm."""
     document: dict[str, Any] = comparison_document(found)
     return {**document, "settings": list(SETTINGS), "arms": {k: list(v) for k, v in ARMS.items()}}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from recollect.ledger import Score
+from recollect.ledger import Draw, Score
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
 from recollect.types import RunId
@@ -91,6 +92,22 @@ def test_why_tells_the_advantage_that_its_own_run_found_first(filled: Filled) ->
         store.commit(Batch(scores=[own, Score(RunId("beta"), 1, row.id, -0.5, 0.5)]))
     text = invoke("pool", "why", row.id, "--store", filled.path).stdout
     assert "Its advantage then was +1.500; it is -0.500 now." in text
+
+
+def test_why_names_the_runs_where_another_one_drew_the_row(filled: Filled) -> None:
+    row = filled.items[11]
+    with open_store(filled.path) as store:
+        own = Draw(row.run, row.step + 1, 0, row.id, row.group, 1, 0.5, "buffer")
+        store.commit(Batch(draws=[own]))
+        alone = invoke("pool", "why", row.id, "--store", filled.path).stdout
+        store.commit(Batch(draws=[replace(own, run=RunId("beta"), step=1)]))
+    assert "run" not in alone.splitlines()[-2].split()
+    titles, *lines = invoke("pool", "why", row.id, "--store", filled.path).stdout.splitlines()[-3:]
+    assert titles.split()[:2] == ["run", "step"]
+    assert {tuple(line.split()[:2]) for line in lines} == {
+        (row.run, str(row.step + 1)),
+        ("beta", "1"),
+    }
 
 
 def test_simulate_keeps_the_limits_and_writes_nothing(run: Path) -> None:

@@ -102,6 +102,9 @@ def test_settings_of_ours_win() -> None:
         ("--max_new_tokens 0", "--max_new_tokens 0"),
         ("--max_tasks_per_domain -3", "--max_tasks_per_domain -3"),
         ("--log_interval 0", "--log_interval 0"),
+        ("--user_model_url http://here/v1", "Name the model"),
+        ("--user_model_temperature 0.5", "Name the model"),
+        ("--batch_size_per_gpu 7", "28 rows"),
         ("--save_trajectory_logs --trajectory_log_interval 0", "whole number from 1"),
     ],
 )

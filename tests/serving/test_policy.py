@@ -306,6 +306,17 @@ def test_sampling_stays_the_same_within_a_conversation(served: Served) -> None:
         served.ask(user("Letters."), message, user("More."), temperature=0.5)
 
 
+def test_tools_stay_the_same_within_a_conversation(served: Served) -> None:
+    """Those of a later request would never be read; to ask for none ends the calls."""
+    tools = [{"type": "function", "function": {"name": name}} for name in ("seat", "meal")]
+    first = served.ask(user("Letters."), tools=tools[:1], max_tokens=200)
+    message = first.choices[0].message.model_dump(exclude_none=True)
+    with pytest.raises(openai.BadRequestError, match="tools: may not change"):
+        served.ask(user("Letters."), message, user("More."), tools=tools)
+    served.ask(user("Letters."), message, user("More."), tools=tools[:1])
+    served.ask(user("Letters."), message, user("More."))
+
+
 def test_a_twin_that_is_sampled_otherwise_is_in_nobodys_way(served: Served) -> None:
     """Two agents ask the same and get the same short answer, each at its own temperature."""
     begun = [user("Letters.")]

@@ -18,9 +18,11 @@ def test_the_step_line() -> None:
     )
 
 
-def test_extra_fields_stand_before_the_time() -> None:
-    event = StepFinished(12, 60, METRICS, (("BUF", "450"), ("EFF", "2.3x")))
-    assert step_line(event).endswith("rollouts 768 | BUF 450 | EFF 2.3x | 1.2 s")
+def test_a_run_with_replay_shows_its_pool_and_its_use() -> None:
+    metrics = {**METRICS, "replay/pool_rows": 450.0, "replay/ratio": 2.34}
+    assert step_line(StepFinished(12, 60, metrics)).endswith(
+        "rollouts 768 | BUF 450 | EFF 2.3x | 1.2 s"
+    )
 
 
 def test_a_run_with_a_critic_shows_the_seeds_word() -> None:
@@ -72,11 +74,6 @@ def test_an_evaluation_without_attempts_has_no_success() -> None:
     assert evaluation_line(EvaluationFinished(0, ())) == "[EVAL] step 0 | success - | n 0"
 
 
-def test_the_evaluation_line_takes_fields() -> None:
-    event = EvaluationFinished(1, (Score("x", 1, 4, 1),), fields=(("tool acc", "67.8%"),))
-    assert evaluation_line(event) == "[EVAL] step 1 | success 25.0% | tool acc 67.8% | n 4"
-
-
 def test_the_table_has_levels_sums_and_floors() -> None:
     table = evaluation_table(evaluation(60, 30), evaluation(0, 4))
     assert [line.rstrip() for line in table] == table
@@ -105,5 +102,5 @@ def test_columns_nobody_knows_are_left_out() -> None:
 
 def test_domain_names_cannot_send_escape_codes() -> None:
     scores = (Score("a\x1b[2J", 1, 1, 1), Score("b", 1, 1, 0))
-    event = EvaluationFinished(1, scores, fields=(("\x1b[1m", "x\x07"),))
+    event = EvaluationFinished(1, scores)
     assert "\x1b" not in evaluation_line(event) + "".join(evaluation_table(event))

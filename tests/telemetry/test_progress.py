@@ -71,14 +71,16 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     opened.close()
 
 
-def drawn(width: int = 80, fields: tuple[tuple[str, str], ...] = ()) -> list[str]:
+def drawn(width: int = 80, **replay: float) -> list[str]:
     """The block in the middle of a run, as lines of text."""
     clock = Clock()
     place = Console(file=io.StringIO(), width=width, force_terminal=True)
     screen = LiveScreen(place, Narrator(), clock)
     screen.emit(RunStarted("demo-0", Path("r"), 60, 11))
     clock.now += 62
-    screen.emit(StepFinished(12, 60, {**METRICS, "perf/tokens_per_s": 1234.0}, fields))
+    metrics = {**METRICS, **{f"replay/{name}": value for name, value in replay.items()}}
+    metrics["perf/tokens_per_s"] = 1234.0
+    screen.emit(StepFinished(12, 60, metrics))
     screen.emit(PhaseStarted(13, "collect"))
     clock.now += 3
     screen.emit(EpisodeFinished(13, 310, 768, running=64, failed=2))
@@ -89,22 +91,22 @@ def drawn(width: int = 80, fields: tuple[tuple[str, str], ...] = ()) -> list[str
 
 
 def test_the_block() -> None:
-    step_row, phase_row, numbers, more = drawn(fields=(("BUF", "450"), ("EFF", "2.3x")))
+    step_row, phase_row, numbers, more = drawn(pool_rows=450.0, ratio=2.34)
     assert step_row.startswith("step 12/60 ")
     assert step_row.endswith("20.0% | 0:01:05 | ETA 0:49:33")
     assert "collect" in phase_row
     assert phase_row.endswith("310/768 episodes | 64 running | 2 failed | 3.0 s")
     assert numbers.rstrip() == (
-        "  loss 0.0123 | reward 0.456 | kl 0.0012 | rollouts 768 | 1,234 tok/s | BUF 450"
+        "  loss 0.0123 | reward 0.456 | kl 0.0012 | rollouts 768 | BUF 450 | EFF 2.3x"
     )
-    assert more.rstrip() == "  EFF 2.3x"
+    assert more.rstrip() == "  1,234 tok/s"
 
 
 def test_the_block_fits_any_terminal() -> None:
     for width in (20, 40, 60, 100, 200):
-        lines = drawn(width, (("BUF", "450"), ("EFF", "2.3x")))
+        lines = drawn(width, pool_rows=450.0, ratio=2.34)
         assert all(len(line.rstrip()) <= max(width, 24) for line in lines)
-    assert len(drawn(200, (("BUF", "450"),))) == 3
+    assert len(drawn(200, pool_rows=450.0)) == 3
 
 
 def test_the_block_before_anything_happened() -> None:

@@ -157,5 +157,6 @@ def continual_report(
 def _trackers(folder: Path, config: Config) -> Mapping[str, Sink]:
     from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
 
-    place = TrackerSettings(folder, config.telemetry.project)
-    return {name: open_tracker(name, place) for name in config.telemetry.sinks}
+    settings = config.telemetry
+    place = TrackerSettings(folder, settings.project, settings.offline)
+    return {name: open_tracker(name, place) for name in settings.sinks}

@@ -247,7 +247,7 @@ class NothingToStartFrom(StoreError):
     """The pool that a run is to begin with has no row it could train on."""
 
     def __init__(self, path: object, left: int) -> None:
-        rows = f"All of its {left:,} rows were" if left else "It has no live rows"
+        rows = f"All of its {left:,} rows were" if left else "It has no live rows."
         why = f"{rows} made with another tokenizer, template or environment." if left else rows
         super().__init__(
             path,

@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from recollect.errors import BadContinual
+
 METHODS = ("sequential", "replay", "adaptive_replay", "ewc", "online_ewc", "ewc_pp", "kl_anchor",
            "progressive", "dynamic_expansion", "fusion", "adaptive_fusion", "sft")  # fmt: skip
 TINY = "tiny"
@@ -129,9 +131,7 @@ def settings_of(flags: argparse.Namespace, world_size: int) -> list[str]:
     longest = 480 if tiny and turn <= 80 else 2 * _TURNS * int(turn)
     rate = sizes["learning_rate"] if flags.learning_rate is None else flags.learning_rate
     tasks = flags.batch_size_per_gpu * world_size
-    updates = max(1, flags.batch_size_per_gpu // flags.gradient_accumulation_steps)
-    if (tasks * flags.num_samples_per_prompt) % updates:
-        updates = 1
+    updates = _updates(flags, tasks * flags.num_samples_per_prompt)
     found = [
         f"model.name={flags.model_name_or_path}",
         f"model.dtype={'auto' if flags.model_dtype == 'bfloat16' else 'float32'}",
@@ -162,6 +162,17 @@ def settings_of(flags: argparse.Namespace, world_size: int) -> list[str]:
         f"checkpoint.every={flags.save_interval}",
     ]
     return [*found, *_tau2(flags), *_limits(flags), *_places(flags), *flags.settings]
+
+
+def _updates(flags: argparse.Namespace, rows: int) -> int:
+    """Updates of a step, each of as many tasks as gradients are gathered from."""
+    updates: int = max(1, flags.batch_size_per_gpu // flags.gradient_accumulation_steps)
+    if rows % updates:
+        raise BadContinual(
+            f"the {rows} rows of a step cannot be divided into {updates} equal updates",
+            "Make --batch_size_per_gpu a multiple of --gradient_accumulation_steps.",
+        )
+    return updates
 
 
 def _tau2(flags: argparse.Namespace) -> Sequence[str]:

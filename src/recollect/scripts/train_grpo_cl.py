@@ -69,6 +69,11 @@ def _check(flags: argparse.Namespace) -> None:
         value = getattr(flags, name)
         if value is not None and value < 1:
             raise BadContinual(f"--{name} {value} cannot be had", "Give a whole number from 1.")
+    if not flags.user_model and (flags.user_model_url or flags.user_model_temperature is not None):
+        raise BadContinual(
+            "--user_model_url and --user_model_temperature are of a model that is not named",
+            "Name the model that plays the user with --user_model.",
+        )
     if flags.save_trajectory_logs and flags.trajectory_log_interval < 1:
         raise BadContinual(
             f"--trajectory_log_interval {flags.trajectory_log_interval} names no steps to log",

@@ -11,13 +11,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from recollect.envs.base import Message, Opening, Score, Turn
+from recollect.envs.base import Opening, Score, ToolSpec, Turn
 from recollect.errors import BadRequest, EpisodeOver, InvalidRecord
 from recollect.models.chat import Chat
 from recollect.randomness import stream
 from recollect.rollout.episode import Attempt, Limits, Request
 from recollect.rollout.sampler import Row
-from recollect.serving.asking import Said, talk_key
+from recollect.serving.asking import Asked, Said, talk_key
 from recollect.types import Sampling, Task, TrajectoryId, trajectory_id
 
 
@@ -47,6 +47,7 @@ class Talk:
     attempt: Attempt
     chat: Chat
     sampling: Sampling
+    tools: tuple[ToolSpec, ...]
     fed: list[int]
     started: float
     finished: float = 0.0
@@ -99,25 +100,28 @@ class Conversations:
         except InvalidRecord as error:
             raise BadRequest("messages", error.problem) from error
         attempt.row.turn_limit = min(attempt.row.turn_limit, sampling.max_tokens)
-        return Talk(attempt, self._chat, sampling, [], now)
+        return Talk(attempt, self._chat, sampling, opening.tools, [], now)
 
-    def go_on(
-        self, past: Sequence[Said], news: Sequence[Message], sampling: Sampling, number: int
-    ) -> Talk:
+    def go_on(self, asked: Asked, number: int) -> Talk:
         """Go on with a conversation whose last turn was sampled here.
 
         A copy goes on, so that the answer it continues can be continued again, or scored; `number`
         tells it from all others. Of several conversations in which the same was said, one that can
         go on so is taken, and of those the one least gone on with.
         """
-        found = self._by_key.get(talk_key(past))
+        found = self._by_key.get(talk_key(asked.past))
         if not found:
             why = "hold a turn of the assistant that was not sampled here, or long ago"
             raise BadRequest("messages", why)
+        # Without any tools asked for, answers are no calls, but the model has read of its tools.
+        found = [talk for talk in found if asked.tools in ((), talk.tools)]
+        if not found:
+            why = "may not change within a conversation: the model read of them where it began"
+            raise BadRequest("tools", why)
         whole = [talk for talk in found if talk.attempt.stop is None]
         if not whole:
             raise BadRequest("messages", "go on after a turn that a limit cut short")
-        alike = [talk for talk in whole if talk.is_sampled_by(sampling)]
+        alike = [talk for talk in whole if talk.is_sampled_by(asked.sampling)]
         if not alike:
             why = "may not change within a conversation: its log-probs are recorded as of one"
             raise BadRequest("temperature, top_p and top_k", why)
@@ -131,13 +135,14 @@ class Conversations:
         chance = stream(old.seed, "tokens", old.step, old.task.key, number)
         attempt.row.uniforms = chance.random(self._limits.tokens)
         try:
-            attempt.go_on(news)
+            attempt.go_on(asked.news())
         except InvalidRecord as error:
             raise BadRequest("messages", error.problem) from error
         if attempt.stop is not None:
             raise BadRequest("messages", f"leave no room within {self._limits.tokens:,} tokens")
-        attempt.row.turn_limit = min(attempt.row.turn_limit, sampling.max_tokens)
-        return Talk(attempt, self._chat, parent.sampling, list(parent.fed), parent.started)
+        attempt.row.turn_limit = min(attempt.row.turn_limit, asked.sampling.max_tokens)
+        fed = list(parent.fed)
+        return Talk(attempt, self._chat, parent.sampling, parent.tools, fed, parent.started)
 
     def keep(self, talk: Talk, messages: Sequence[Said]) -> None:
         """Remember a conversation after an answer, `messages` being all of it."""

@@ -151,7 +151,7 @@ class PolicyService:
     def _open(self, asked: Asked) -> Talk:
         number = next(self._numbers)
         if asked.past:
-            return self._talks.go_on(asked.past, asked.news(), asked.sampling, number)
+            return self._talks.go_on(asked, number)
         opening = Opening(asked.news(), asked.tools)
         task = self._task(asked)
         o = self.origin

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from recollect.telemetry.scores import Score
 
-# A label and a text for the step line and the bar, such as ("BUF", "450") or ("EFF", "2.3x").
+# A label and a text of the step line and the bar, such as ("BUF", "450") or ("EFF", "2.3x").
 Field: TypeAlias = tuple[str, str]
 
 
@@ -68,7 +68,6 @@ class StepFinished:
     step: int
     steps: int
     metrics: Mapping[str, float]
-    fields: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,6 @@ class EvaluationFinished:
     scores: tuple[Score, ...]
     split: str = "test"
     seconds: float | None = None
-    fields: tuple[Field, ...] = ()
     guided: tuple[Score, ...] = ()
 
 

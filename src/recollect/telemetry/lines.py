@@ -36,7 +36,7 @@ _FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[float], str]], ...] = (
     ("kl", ("policy/kl",), _four),
     ("rollouts", ("rollout/rows_total", "rollout/rows"), whole),
     ("BUF", ("replay/pool_rows",), whole),
-    ("EFF", ("replay/ratio",), _three),
+    ("EFF", ("replay/ratio",), _times),
 )
 # A run with a critic shows these as one word, as seed 003 does: PL:0.32 VL:0.12 R:1.56 BUF:450.
 _PPO = "critic/loss"
@@ -62,8 +62,8 @@ def join_fields(fields: Sequence[Field]) -> str:
     return _SEPARATOR.join(f"{label} {text}".strip() for label, text in fields)
 
 
-def step_fields(metrics: Mapping[str, float], extra: Sequence[Field] = ()) -> list[Field]:
-    """Pick what a step's line and the bar show; `extra` pairs come after the usual ones."""
+def step_fields(metrics: Mapping[str, float]) -> list[Field]:
+    """Pick what a step's line and the bar show."""
     found = []
     known = metrics
     if _PPO in metrics:
@@ -77,13 +77,13 @@ def step_fields(metrics: Mapping[str, float], extra: Sequence[Field] = ()) -> li
     for label, name in _TROUBLES:
         if metrics.get(name, 0) != 0:
             found.append((label, whole(metrics[name])))
-    return found + [(redact_text(label), redact_text(text)) for label, text in extra]
+    return found
 
 
 def step_line(event: StepFinished) -> str:
     """Write `step 12/60 | loss 0.0123 | reward 0.456 | kl 0.0012 | rollouts 768 | 1.2 s`."""
     fields = [("step", f"{event.step}/{event.steps}")]
-    fields += step_fields(event.metrics, event.fields)
+    fields += step_fields(event.metrics)
     if "time/step" in event.metrics:
         fields.append(("", seconds(event.metrics["time/step"])))
     return join_fields(fields)
@@ -117,7 +117,6 @@ def evaluation_line(event: EvaluationFinished) -> str:
         fields += [(redact_text(score.domain), percent(score.success)) for score in domains]
     if event.guided:
         fields.append(("with notes", percent(pool(event.guided).success)))
-    fields += [(redact_text(label), redact_text(text)) for label, text in event.fields]
     fields.append(("n", whole(total.n)))
     if event.seconds is not None:
         fields.append(("", seconds(event.seconds)))

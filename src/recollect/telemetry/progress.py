@@ -165,7 +165,7 @@ def _bar_fields(event: StepFinished) -> list[Field]:
     fields = step_fields(event.metrics)
     if "perf/tokens_per_s" in event.metrics:
         fields.append(("", f"{whole(event.metrics['perf/tokens_per_s'])} tok/s"))
-    return fields + step_fields({}, event.fields)
+    return fields
 
 
 def _packed(fields: Sequence[Field], width: int) -> list[str]:

@@ -56,7 +56,7 @@ def open_sinks(
         interval=interval,
         verbose=verbose or settings.verbose,
     )
-    place = TrackerSettings(folder.path, settings.project)
+    place = TrackerSettings(folder.path, settings.project, settings.offline)
     return {"screen": screen, **{name: open_tracker(name, place) for name in settings.sinks}}
 
 

@@ -58,7 +58,11 @@ def why(
         applied = {(use.run, use.step, use.slot): use for use in uses}
         say(f"Drawn {count(len(draws), 'time')}, used {count(len(uses), 'time')}:\n")
         columns = [*(Column(title, right=True) for title in _TITLES), Column("why")]
-        write_table(columns, [_cells(d, applied.get((d.run, d.step, d.slot))) for d in draws])
+        cells = [_cells(d, applied.get((d.run, d.step, d.slot))) for d in draws]
+        if any(draw.run != row.run for draw in draws):
+            columns = [Column("run"), *columns]
+            cells = [[visible(d.run), *texts] for d, texts in zip(draws, cells, strict=True)]
+        write_table(columns, cells)
     else:
         say("It was never drawn.")
     for mark in marks:

@@ -42,6 +42,11 @@ class TelemetrySettings(Section):
         min_length=1,
         description="Project name in the experiment trackers.",
     )
+    offline: bool = Field(
+        default=False,
+        description="Trackers write to this machine only and open no connection; `wandb sync` and "
+        "its like send it later.",
+    )
 
     @field_validator("sinks")
     @classmethod

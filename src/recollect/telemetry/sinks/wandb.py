@@ -32,7 +32,9 @@ class Wandb:
         wandb = self._package
         if self._mode == "online" and not wandb.login(prompt=False, verify=False):
             raise TrackerNotReady(
-                "wandb", "there is no key on this machine", "Run: wandb login, or go offline."
+                "wandb",
+                "there is no key on this machine",
+                "Run: wandb login, or set telemetry.offline=true.",
             )
         folder = self._settings.folder
         folder.mkdir(parents=True, exist_ok=True)
