@@ -75,6 +75,7 @@ def test_conflicts_say_why_and_what_to_change(
         (*BUFFER, "replay.start_rows=192", "run.steps=4"),  # exactly what the last step finds
         ("replay.start_rows=9999",),  # nothing is replayed, nothing waits
         (*BUFFER, "replay.start_rows=9999", "pool.start_from=other"),  # nobody knows what it holds
+        (*BUFFER, "replay.start_rows=9999", "store.path=shared.db"),  # rows of others count, too
         (*BUFFER, "replay.start_rows=64", "pool.max_rows=10"),  # a step's rows are there at least
         (*BUFFER, "replay.start_progress=0.75", "run.steps=4"),  # the last step replays
         (*BUFFER, "replay.start_progress=0.75", "run.steps=1"),  # to try something out

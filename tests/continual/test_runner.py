@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -116,6 +117,26 @@ def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
     write_whole(target, lambda folder: (folder / "two").write_text("2") and None)
     assert [path.name for path in target.iterdir()] == ["two"]
     write_whole(target, half)  # is there: nothing is done again
+
+
+def test_all_of_a_product_is_flushed_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some tokenizers make folders for their templates: what is in those counts, too."""
+    target, flushed = tmp_path / "state", set[int]()
+
+    def fsync(descriptor: int) -> None:
+        assert not target.exists()
+        flushed.add(os.fstat(descriptor).st_ino)
+
+    def write(folder: Path) -> None:
+        (folder / "more").mkdir()
+        (folder / "more" / "template").write_text("hello")
+        (folder / "weights").write_text("1")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_whole(target, write)
+    assert flushed == {path.stat().st_ino for path in (*target.rglob("*"), target)}
 
 
 STORED_ROWS = ("continual.method=replay", "continual.replay.kind=trajectories")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.errors import CheckpointDamaged
+from recollect.errors import BadConfig
 from recollect.models.loading import Lora, Policy, load_policy
 from recollect.train.batch import Batch
 from recollect.train.crediting import Crediting
@@ -69,11 +69,6 @@ def test_a_value_is_of_the_state_before_its_token(model: Path, tmp_path: Path, k
             expected = head(hidden)[:, 0].numpy()
         before = np.flatnonzero(row.sampled) - 1
         assert found == pytest.approx(expected[before], abs=2e-5)
-
-
-def gradients(policy: Policy) -> dict[str, torch.Tensor]:
-    found = {n: p.grad for n, p in policy.trainable()}
-    return {name: grad.clone() for name, grad in found.items() if grad is not None}
 
 
 @pytest.mark.parametrize(
@@ -168,8 +163,22 @@ def test_stored_rows_weigh_in_the_value_loss_by_their_priority_weight(
 
 def test_a_checkpoint_without_a_critic_is_refused(model: Path, tmp_path: Path) -> None:
     _, critic, _, _, _ = make(model, tmp_path)
-    with pytest.raises(CheckpointDamaged, match="it has no critic"):
+    with pytest.raises(BadConfig, match=r"has no critic: algo\.advantage was changed"):
         critic.restore(tmp_path)
+
+
+@pytest.mark.parametrize(("before", "now"), [("head", "model"), ("model", "head")])
+def test_a_checkpoint_of_another_critic_is_refused(
+    model: Path, tmp_path: Path, before: str, now: str
+) -> None:
+    """And nothing of it is taken: the layer of one critic says nothing to another."""
+    policy, critic, learner, crediting, config = make(model, tmp_path, f"critic.kind={before}")
+    learner.update(batch_of(policy, crediting, config), 1)
+    critic.save(tmp_path)
+    _, other, _, _, _ = make(model, tmp_path, f"critic.kind={now}")
+    with pytest.raises(BadConfig, match=r"another critic: critic\.kind"):
+        other.restore(tmp_path)
+    assert not other.critic.head.weight.any()
 
 
 @pytest.mark.parametrize("kind", ["head", "model"])

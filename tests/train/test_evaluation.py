@@ -8,10 +8,12 @@ import pytest
 
 from recollect.envs.base import Episode
 from recollect.errors import BadEnvironment
+from recollect.ledger import Note
 from recollect.models.loading import Policy
-from recollect.train.evaluation import Evaluator
+from recollect.notes.inject import Guidance, NoteTemplate
+from recollect.train.evaluation import Evaluator, Guiding
 from recollect.train.parts import make_collector
-from recollect.types import Task
+from recollect.types import NoteId, Task
 
 from .small import WORLDS, evaluator_of, make_config
 from .worlds import Broken, Letters
@@ -61,6 +63,18 @@ def test_no_tasks_to_evaluate_on(policy: Policy, model: Path) -> None:
         evaluator(policy, model, Uneven(), levels=[7])
 
 
+def test_a_task_that_comes_twice_is_played_once(policy: Policy, model: Path) -> None:
+    class Stuttering(Letters):
+        def tasks(self, split: str) -> Iterator[Task]:
+            return (task for task in super().tasks(split) for _ in range(2))
+
+    found = evaluator(policy, model, Stuttering(), tasks=4)
+    assert [task.key for task in found.tasks] == [
+        task.key for task in evaluator(policy, model, Letters(), tasks=4).tasks
+    ]
+    assert sum(sizes(found).values()) == 4
+
+
 def test_the_same_attempts_every_time_and_for_every_run(model: Path, policy: Policy) -> None:
     """Scores of two policies can be paired: tasks, users and chance are the same."""
     options = {"rows": 2, "temperature": 1.0}
@@ -97,6 +111,17 @@ def test_failures_count_as_lost_and_are_told(model: Path, policy: Policy) -> Non
     assert by_level[2].reward == 0
     assert Counter(failure.where for failure in found.failures) == {"start": 2}
     assert "closed on Mondays" in found.failures[0].reason
+    assert found.attempts == 4
+
+
+def test_attempts_that_are_made_twice_are_counted_twice(model: Path, policy: Policy) -> None:
+    """Or more would fail than were made."""
+    note = Note(NoteId("n"), "abc", "always")
+    notes = Guidance(NoteTemplate.parse(" {}").wrap([note]))
+    found = evaluator(policy, model, Broken(), tasks=2).evaluate(
+        guiding=Guiding("both", 1.0, lambda task: notes)
+    )
+    assert len(found.failures) == found.attempts == 4
 
 
 def test_floors_of_an_environment_that_fails_are_unknown(model: Path, policy: Policy) -> None:

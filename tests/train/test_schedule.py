@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.config.schema.environment import EnvironmentSettings
+from recollect.config.settings import all_settings
 from recollect.errors import BadEnvironment
 from recollect.train.schedule import Schedule, training_tasks
 from recollect.types import Task
@@ -118,3 +119,5 @@ def test_endless_environments_are_cut() -> None:
 
     tasks = training_tasks(Endless(), EnvironmentSettings())
     assert Counter(task.environment for task in tasks) == {"letters": 20_000}
+    assert "20,000" in all_settings()["environment.tasks"].description
+    assert len(training_tasks(Endless(), EnvironmentSettings(tasks=20_001))) == 20_001

@@ -13,7 +13,6 @@ whoever is killed goes on with the first that is missing.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from recollect.continual.examination import Examination, read_examination
 from recollect.continual.intervals import TaskScores, build_matrix
 from recollect.continual.matrix import ScoreMatrix
 from recollect.continual.schedule import Stage, stages_of
-from recollect.train.checkpoint import last_saved_step
+from recollect.train.checkpoint import flush_folder, last_saved_step
 from recollect.train.folder import RunFolder
 
 CONFIG = "continual.yaml"
@@ -126,11 +125,6 @@ def write_whole(target: Path, write: Callable[[Path], None]) -> Path:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     write(draft)
-    for path in (*draft.iterdir(), draft):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flush_folder(draft)
     draft.rename(target)
     return target

@@ -51,13 +51,17 @@ def save_checkpoint(
         if path.is_file()
     }
     (draft / MANIFEST).write_text(_manifest(step, state, files), encoding="utf-8")
-    for path in draft.rglob("*"):
-        _flush(path)
-    _flush(draft)
+    flush_folder(draft)
     _remove(target)  # a damaged one: the step would not be done again otherwise
     draft.rename(target)
     _flush(folder)
     return Checkpoint(target, step, state)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make everything in a folder, and in folders below it, survive power loss."""
+    for path in (*folder.rglob("*"), folder):
+        _flush(path)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:

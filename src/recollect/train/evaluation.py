@@ -35,11 +35,13 @@ _Cells = dict[tuple[str, int], list[Task]]
 class Evaluation:
     """One score per domain and level, the attempts, and those that failed: they count as lost.
 
-    `guided` are the scores of attempts with notes, where some were made.
+    `guided` are the scores of attempts with notes, where some were made. `attempts` counts all that
+    were made; of those made a second time with notes, `trajectories` has the first alone.
     """
 
     scores: tuple[Score, ...]
     failures: tuple[Failure, ...]
+    attempts: int
     trajectories: tuple[Trajectory, ...] = field(default=(), compare=False)  # times differ
     guided: tuple[Score, ...] = ()
 
@@ -89,7 +91,7 @@ class Evaluator:
 
     @property
     def size(self) -> int:
-        """How many attempts an evaluation makes."""
+        """How many attempts an evaluation makes, not counting second ones with notes."""
         return len(self._requests)
 
     def evaluate(
@@ -105,21 +107,26 @@ class Evaluator:
         """
         if guiding is None:
             collected = self._collector.collect(self._requests, self._sampling, progress)
-            return Evaluation(self._scores(collected), collected.failures, collected.trajectories)
+            scores, rows = self._scores(collected), collected.trajectories
+            return Evaluation(scores, collected.failures, self.size, rows)
         requests = self._guided(guiding)
         with_notes = {request.id for request in requests if request.guidance.notes}
         if guiding.mode != "both":
             collected = self._collector.collect(requests, self._sampling, progress)
             guided = self._scores(_only(collected, with_notes))
             scores, rows = self._scores(collected), collected.trajectories
-            return Evaluation(scores, collected.failures, rows, guided)
+            return Evaluation(scores, collected.failures, self.size, rows, guided)
         bare = self._collector.collect(self._requests, self._sampling, progress)
         again = [request for request in requests if request.id in with_notes]
         more = self._collector.collect(again, self._sampling)
         ids = {request.id for request in self._requests}
         guided = self._scores(_joined(_only(bare, ids - with_notes), more))
         return Evaluation(
-            self._scores(bare), (*bare.failures, *more.failures), bare.trajectories, guided
+            self._scores(bare),
+            (*bare.failures, *more.failures),
+            self.size + len(again),
+            bare.trajectories,
+            guided,
         )
 
     def _guided(self, guiding: Guiding) -> list[Request]:
@@ -215,7 +222,9 @@ def _choose(
     domains: Sequence[str] | None = None,
 ) -> _Cells:
     """Spread the wanted number of tasks as evenly over domains and levels as they allow."""
-    found = sort_tasks(select_tasks(environment, split, domains, levels), wanted)
+    # Each once, as in training: an environment that breaks its promise is no reason to stop.
+    every = {task.key: task for task in select_tasks(environment, split, domains, levels)}
+    found = sort_tasks(every.values(), wanted)
     cells: _Cells = {}
     in_turn = (task for turn in zip_longest(*found.values()) for task in turn if task is not None)
     for task in islice(in_turn, wanted):

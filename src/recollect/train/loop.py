@@ -258,7 +258,7 @@ def _evaluate(s: Session, step: int, clock: Callable[[], float]) -> None:
     found = s.evaluator.evaluate(_motion(s, step, s.evaluator.size), guiding)
     _tell_troubles(s)
     if found.failures:
-        share = f"{len(found.failures)} of {s.evaluator.size}"
+        share = f"{len(found.failures)} of {found.attempts}"
         why = _reason(found.failures[0])
         s.sink.emit(events.Warned(f"{share} evaluation episodes failed and count as lost: {why}"))
     # A slow machine would look like a bad policy.

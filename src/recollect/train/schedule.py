@@ -15,7 +15,8 @@ from recollect.errors import BadEnvironment
 from recollect.randomness import stream
 from recollect.types import Task, TaskKey
 
-# Procedural environments may yield very many; a pass over this many tasks is a pass over all.
+# Procedural environments may yield very many. Unless somebody asks for more (environment.tasks,
+# which names this number), a pass over the first so many is a pass over all.
 _MOST_TASKS = 20_000
 
 

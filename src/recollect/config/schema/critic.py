@@ -39,8 +39,9 @@ class CriticSettings(Section):
     clip: float | None = Field(
         default=0.2,
         gt=0,
-        description="How far a value may move from what it was at the start of the step before "
-        "its error is no longer reduced (PPO's clipped value loss). none = plain squared error.",
+        description="How far a value may move from what it was at the start of the step (with "
+        "at_use = stored: when the row was fresh) before its error is no longer reduced (PPO's "
+        "clipped value loss). none = plain squared error.",
     )
     policy_weight: float = Field(
         default=0.1,
@@ -52,7 +53,8 @@ class CriticSettings(Section):
     at_use: Literal["recomputed", "stored"] = Field(
         default="recomputed",
         description="Values and advantages of stored rows when they train again. recomputed = by "
-        "the critic as it is now; stored = as they were when the row was fresh.",
+        "the critic as it is now; stored = as they were when the row was fresh, rows of other runs "
+        "as recomputed.",
     )
 
     @model_validator(mode="after")

@@ -40,7 +40,8 @@ class EnvironmentSettings(Section):
         default=None,
         ge=1,
         le=MOST,
-        description="How many of the split's tasks to train on, its first ones. none = all.",
+        description="How many of the split's tasks to train on, its first ones. none = all, of "
+        "more than 20,000 the first 20,000; give their number to have more.",
     )
     options: dict[str, JsonValue] = Field(
         default_factory=dict,

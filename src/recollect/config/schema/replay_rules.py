@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def check_start(config: Config) -> None:
     """Refuse replay that waits for more rows than the run will ever have stored."""
     wanted, replay = config.replay.start_rows, config.replay
-    if not replay.modes or config.pool.start_from is not None:
+    # A store that others write to, or have written to, holds nobody knows how many.
+    shared = config.pool.start_from is not None or config.store.path is not None
+    if not replay.modes or shared:
         return
     steps, each = config.run.steps, config.rows_per_step
     most = (steps - 1) * each
