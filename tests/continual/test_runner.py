@@ -103,6 +103,22 @@ def test_killed_in_a_domain_it_goes_on_exactly(model: Path, tmp_path: Path, meth
         assert broken.examinations[label] == found
 
 
+def test_a_stage_whose_last_checkpoint_is_damaged_is_trained_again(
+    model: Path, tmp_path: Path
+) -> None:
+    journey = journey_of(tmp_path / "r", model)
+    go(journey)
+    first, after = journey.stage(0), stage_weights(journey, 0)
+    weights = journey.checkpoint(first) / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert not journey.is_trained(first)
+    assert go(open_journey(journey.path)) is None
+    assert journey.is_trained(first)
+    assert distance(stage_weights(journey, 0), after) == 0
+
+
 def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
     target = tmp_path / "state"
 
