@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from recollect.compare.arms import Arm, Source, arm_config, check_arms
+from recollect.compare.arms import Arm, Source, arm_config, check_arms, check_exams
 from recollect.compare.comparison import ArmSummary, Comparison, compare, summarise_arm
 from recollect.compare.jobs import Job, Launch, Tell, run_jobs
 from recollect.compare.measures import (
@@ -103,7 +103,9 @@ def run_study(
     if tuning is not None:
         check_tuning(tuning, seeds, [arm.name for arm in arms])
         grids = [ArmGrid(source, settings, arm, tuning, folder) for arm in arms]
-        run_jobs(_in_turn([_flat(g.jobs) for g in grids]), start, parallel=jobs, tell=tell)
+        trials = [_flat(grid.jobs) for grid in grids]
+        check_exams([(job.arm, job.config) for row in trials for job in row])
+        run_jobs(_in_turn(trials), start, parallel=jobs, tell=tell)
         tuned = {grid.arm.name: grid.choose() for grid in grids}
     final = [arm.tuned(tuned[arm.name].best.settings) if tuned else arm for arm in arms]
     planned = [
