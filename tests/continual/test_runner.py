@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -132,6 +133,23 @@ def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
     write_whole(target, lambda folder: (folder / "two").write_text("2") and None)
     assert [path.name for path in target.iterdir()] == ["two"]
     write_whole(target, half)  # is there: nothing is done again
+
+
+def test_all_of_a_product_is_on_the_disk_before_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some tokenizers write templates into a folder within."""
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+
+    def write(folder: Path) -> None:
+        (folder / "more").mkdir()
+        (folder / "more" / "one").write_text("1")
+
+    target = write_whole(tmp_path / "state", write)
+    wanted = (target / "more" / "one", target / "more", target, tmp_path)
+    assert {path.stat().st_ino for path in wanted} <= set(flushed)
+    assert flushed[-1] == tmp_path.stat().st_ino  # the name itself, at the end
 
 
 STORED_ROWS = ("continual.method=replay", "continual.replay.kind=trajectories")

@@ -13,7 +13,6 @@ whoever is killed goes on with the first that is missing.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from recollect.continual.examination import Examination, read_examination
 from recollect.continual.intervals import TaskScores, build_matrix
 from recollect.continual.matrix import ScoreMatrix
 from recollect.continual.schedule import Stage, stages_of
-from recollect.train.checkpoint import last_saved_step, newest_checkpoint
+from recollect.train.checkpoint import flush, flush_all, last_saved_step, newest_checkpoint
 from recollect.train.folder import RunFolder
 
 CONFIG = "continual.yaml"
@@ -130,11 +129,7 @@ def write_whole(target: Path, write: Callable[[Path], None]) -> Path:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     write(draft)
-    for path in (*draft.iterdir(), draft):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flush_all(draft)
     draft.rename(target)
+    flush(target.parent)
     return target
