@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,22 @@ def test_methods_beside_each_other(runs: Path, tmp_path: Path) -> None:
     assert entry["minus_sequential"]["mean"] is not None
     assert found["methods"]["ewc"]["measures"]["intransigence"]["mean"] is None
     assert_refused(invoke("continual-report", folders[0], folders[0]), "the same seed")
+
+
+def test_runs_of_one_method_with_other_settings_are_not_averaged(
+    runs: Path, tmp_path: Path
+) -> None:
+    other, page = tmp_path / "other", tmp_path / "report"
+    shutil.copytree(runs / "ewc", other)
+    file = other / "continual.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert text.count("\n  seed: 0\n") == 1
+    seeded = text.replace("\n  seed: 0\n", "\n  seed: 1\n")
+    file.write_text(seeded.replace("log_interval: 1", "log_interval: 2"), encoding="utf-8")
+    assert invoke("continual-report", runs / "ewc", other, "--out", page).exit_code == 0
+    file.write_text(re.sub(r"strength: .*", "strength: 77", seeded), encoding="utf-8")
+    refused = invoke("continual-report", runs / "ewc", other, "--out", page)
+    assert_refused(refused, "differ in continual.ewc.strength")
 
 
 def test_dry_run_and_bad_input(model: Path, tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ def test_commas_within_brackets_and_quotes_divide_nothing() -> None:
     assert divide("{a: 1, b: [2, 3]},c") == ["{a: 1, b: [2, 3]}", "c"]
 
 
-@pytest.mark.parametrize("text", ["fast", "=x=1", "a/b=", "../up=", "tuning=", "fast=epochs"])
+@pytest.mark.parametrize(
+    "text", ["fast", "=x=1", "a/b=", "../up=", "tuning=", "Report.html=", "setting=", "fast=epochs"]
+)
 def test_what_is_no_arm(text: str) -> None:
     with pytest.raises(BadComparison):
         parse_arm(text)
@@ -88,5 +90,8 @@ def test_arms_that_cannot_be_compared() -> None:
         check_arms("demo", ["eval.every=0"], [Arm("a", ("train.epochs=2",)), Arm("b")])
     with pytest.raises(BadComparison, match=r"not examined alike: eval\.split"):
         check_arms("demo", [], [Arm("a", ("eval.split=test",)), Arm("b")])
+    for other in ("name=desk:retail", "levels=[2]", "domains=[retail]"):
+        with pytest.raises(BadComparison, match=r"arms a and b are not examined alike: env"):
+            check_arms("demo", [], [Arm("a"), Arm("b", (f"environment.{other}",))])
     with pytest.raises(BadConfig):
         check_arms("demo", [], [Arm("a", ("train.epoch=2",)), Arm("b")])

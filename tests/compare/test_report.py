@@ -59,11 +59,11 @@ class Replaying(FakeTraining):
         return Finished()
 
 
-def study(folder: Path, **other: object) -> Study:
+def study(folder: Path, launch: FakeTraining | None = None, **other: object) -> Study:
     arms = [Arm("replay", ("rollout.top_k=7",)), Arm("twin")]
     return run_study(
         arms, range(2), folder, source="demo", settings=SETTINGS,
-        launch=Replaying(), command="recollect compare <demo> && x", **other,  # type: ignore[arg-type]
+        launch=launch or Replaying(), command="recollect compare <demo> && x", **other,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -116,3 +116,50 @@ def test_tuning_is_shown(tmp_path: Path) -> None:
 def test_targets_at_the_ends(tmp_path: Path, target: float) -> None:
     page = report_page(study(tmp_path, target=target))
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower()
+
+
+class Apart(FakeTraining):
+    """Seeds that log a share in different steps, and one that logs a huge figure once."""
+
+    def __call__(self, path: Path) -> Finished:
+        config = RunFolder(path).load()
+        if config.rollout.top_k != 7:
+            return super().__call__(path)
+        early = config.run.seed == 0
+
+        def extra(step: int) -> dict[str, float]:
+            found = {"replay/clip_share": 0.1} if (step < 4) == early else {}
+            return {**found, "replay/ratio_max": 1e20} if early and step == 1 else found
+
+        write_run(path, {0: 0.1, 10: 0.5, 20: 0.9}, steps=20, extra=extra)
+        (path / "checkpoints" / "step_000020").mkdir(parents=True)
+        return Finished()
+
+
+def test_seeds_that_share_no_step_are_drawn_beside_each_other(tmp_path: Path) -> None:
+    page = report_page(study(tmp_path, launch=Apart()))
+    for panel in ("clip_share", "ratio_max"):
+        assert f"<figcaption>{panel}<" in page
+
+
+def test_why_a_figure_is_undefined(tmp_path: Path) -> None:
+    """Runs that diverge before anything is measured are not runs that never got there."""
+    page = report_page(study(tmp_path, launch=Unmeasured()))
+    final = page.partition("Final success, points")[2].partition("</div>")[0]
+    assert "undefined" in final
+    assert "a run was not examined often enough" in final
+
+
+def test_a_target_that_was_there_at_once(tmp_path: Path) -> None:
+    page = report_page(study(tmp_path, target=0.05))
+    cost = page.partition("Rollouts to 5%, twin / replay")[2].partition("</div>")[0]
+    assert "were there at once" in cost
+
+
+class Unmeasured(FakeTraining):
+    """Gives up in the first step, before it was examined."""
+
+    def __call__(self, path: Path) -> Finished:
+        write_run(path, {}, steps=1)
+        (path / "diverged.json").write_text("{}")
+        return Finished(3)

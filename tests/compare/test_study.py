@@ -82,6 +82,13 @@ def test_tuning_on_the_judging_seeds_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("axis", [Axis("eval.tasks", ("10", "20")), Axis("eval.every", ("0",))])
+def test_what_tunes_an_arm_cannot_change_its_exam(tmp_path: Path, axis: Axis) -> None:
+    with pytest.raises(BadComparison, match=r"eval\."):
+        written(tmp_path, FakeTraining(), tuning=Tuning((1000,), (axis,)))
+    assert not list(tmp_path.iterdir())
+
+
 def test_several_arms_stand_beside_one_baseline(tmp_path: Path) -> None:
     third = Arm("more", ("train.epochs=2",))
     study = run_study(

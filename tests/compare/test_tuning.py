@@ -98,6 +98,12 @@ def test_a_grid_of_nobody_is_refused() -> None:
         check_tuning(Tuning((1000,), (axis,)), range(5), ["replay", "other"])
 
 
+def test_an_axis_that_would_hide_another_is_refused() -> None:
+    axes = [parse_axis(text) for text in ("train.epochs=1,2", "train.epochs=4")]
+    with pytest.raises(BadComparison, match=r"arm replay has train\.epochs twice"):
+        check_tuning(Tuning((1000,), tuple(axes)), range(5), ARMS)
+
+
 def test_an_arm_has_its_own_axes_and_the_common_ones(tmp_path: Path) -> None:
     axes = tuple(
         parse_axis(text)

@@ -104,6 +104,22 @@ def test_killed_in_a_domain_it_goes_on_exactly(model: Path, tmp_path: Path, meth
         assert broken.examinations[label] == found
 
 
+def test_a_stage_whose_last_checkpoint_is_damaged_is_trained_again(
+    model: Path, tmp_path: Path
+) -> None:
+    journey = journey_of(tmp_path / "r", model)
+    go(journey)
+    first, after = journey.stage(0), stage_weights(journey, 0)
+    weights = journey.checkpoint(first) / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert not journey.is_trained(first)
+    assert go(open_journey(journey.path)) is None
+    assert journey.is_trained(first)
+    assert distance(stage_weights(journey, 0), after) == 0
+
+
 def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
     target = tmp_path / "state"
 
@@ -119,24 +135,21 @@ def test_a_product_is_whole_or_not_there(tmp_path: Path) -> None:
     write_whole(target, half)  # is there: nothing is done again
 
 
-def test_all_of_a_product_is_flushed_before_it_gets_its_name(
+def test_all_of_a_product_is_on_the_disk_before_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some tokenizers make folders for their templates: what is in those counts, too."""
-    target, flushed = tmp_path / "state", set[int]()
-
-    def fsync(descriptor: int) -> None:
-        assert not target.exists()
-        flushed.add(os.fstat(descriptor).st_ino)
+    """Some tokenizers write templates into a folder within."""
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
 
     def write(folder: Path) -> None:
         (folder / "more").mkdir()
-        (folder / "more" / "template").write_text("hello")
-        (folder / "weights").write_text("1")
+        (folder / "more" / "one").write_text("1")
 
-    monkeypatch.setattr(os, "fsync", fsync)
-    write_whole(target, write)
-    assert flushed == {path.stat().st_ino for path in (*target.rglob("*"), target)}
+    target = write_whole(tmp_path / "state", write)
+    wanted = (target / "more" / "one", target / "more", target, tmp_path)
+    assert {path.stat().st_ino for path in wanted} <= set(flushed)
+    assert flushed[-1] == tmp_path.stat().st_ino  # the name itself, at the end
 
 
 STORED_ROWS = ("continual.method=replay", "continual.replay.kind=trajectories")

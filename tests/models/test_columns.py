@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from recollect.errors import ModelMissing
 from recollect.models.columns import Column, Plan, attach, copy_columns, read_plan, route
 from recollect.models.loading import load_policy
 from train.small import load_small, make_model
@@ -65,6 +66,34 @@ def test_saved_columns_come_back_and_earlier_ones_stay(small: Path, tmp_path: Pa
     assert torch.equal(logits(second), logits(first))
     route(second.model, both, "somewhere new")
     assert torch.equal(logits(second), changed)
+
+
+def test_columns_that_do_not_fit_their_list_are_refused(small: Path, tmp_path: Path) -> None:
+    copy_columns(Path(), tmp_path / "a", plan_of(small, 3))
+    policy = load_policy(str(tmp_path / "a"), device="cpu")
+    (tmp_path / "saved").mkdir()
+    policy.save(tmp_path / "saved")
+    lost, other = plan_of(small, 3, 5), tmp_path / "other"
+    for source, plan, why in (
+        (tmp_path / "nowhere", lost, "lacks 0.down.0"),
+        (tmp_path / "saved", plan_of(small, 4, 5), "size mismatch"),
+        (tmp_path / "saved", Plan(str(small), "odd", True, lost.columns), "no mode 'odd'"),  # type: ignore[arg-type]
+    ):
+        copy_columns(source, other, plan)
+        with pytest.raises(ModelMissing, match=why):
+            load_policy(str(other), device="cpu")
+    second = load_policy(_copied(tmp_path / "saved", tmp_path / "b", lost), device="cpu")
+    second.save(tmp_path / "b")
+    with pytest.raises(ModelMissing, match=r"has unknown 0\.down\.1"):
+        load_policy(_copied(tmp_path / "b", tmp_path / "c", plan_of(small, 3)), device="cpu")
+    (tmp_path / "b" / "columns.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ModelMissing, match=r"columns\.safetensors"):
+        load_policy(str(tmp_path / "b"), device="cpu")
+
+
+def _copied(source: Path, target: Path, plan: Plan) -> str:
+    copy_columns(source, target, plan)
+    return str(target)
 
 
 def test_lateral_links_read_the_earlier_column(small: Path) -> None:

@@ -281,6 +281,16 @@ def test_no_threads_are_left_when_nothing_hangs() -> None:
     assert threading.active_count() <= before
 
 
+def test_episodes_are_closed_when_somebody_interrupts_their_beginning() -> None:
+    faulty = Faulty({"task-2": Broken("opening", _raiser(KeyboardInterrupt()))})
+    collector = make_collector(faulty, limits=WIDE, batch_rows=4)
+    with pytest.raises(KeyboardInterrupt):
+        collector.collect(ALL, Sampling())
+    collector.close()
+    assert len(faulty.inner.episodes) == len(ALL)
+    assert [episode.closed for episode in faulty.inner.episodes] == [1] * len(ALL)
+
+
 def test_episodes_are_closed_when_somebody_interrupts() -> None:
     environment = Echo()
     collector = make_collector(environment, limits=WIDE, batch_rows=4)

@@ -17,12 +17,16 @@ from recollect.errors import BadComparison
 Source: TypeAlias = Path | str | Mapping[str, object] | None
 
 TUNING = "tuning"  # the folder beside those of the arms
+# Names of ours: what else stands in a study's folder, and a word of compare.json.
+_TAKEN = (TUNING, "compare.json", "compare.csv", "compare.png", "report.html", "setting")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}\Z")
 _EXAMPLE = "Write --arm NAME=key=value,key=value; NAME= alone is the configuration as it is."
 # Every run has a store of its own: two runs of one name, or two writers, cannot share one.
 _OWN_STORE = "store.path=none"
-# What arms must have in common: success on other tasks is another measure.
-_EXAM = ("split", "tasks", "rows", "temperature")
+# What arms must have in common: success on other tasks is another measure. Not the environment's
+# options: they may do no more than shape the reward.
+_EXAM = ("environment.name", "environment.levels", "environment.domains",
+         "eval.split", "eval.tasks", "eval.rows", "eval.temperature")  # fmt: skip
 # Differ from run to run and say nothing about an arm.
 _PLACES = ("run.name", "run.folder", "run.seed")
 
@@ -35,11 +39,10 @@ class Arm:
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not _NAME.match(self.name) or self.name == TUNING:
+        if not _NAME.match(self.name) or self.name.lower() in _TAKEN:
             what = f"{self.name[:60]!r} cannot be the name of an arm"
-            raise BadComparison(
-                what, f"Use up to 40 letters, digits and ._- characters, not {TUNING!r}."
-            )
+            hint = "Use up to 40 letters, digits and ._- characters"
+            raise BadComparison(what, f"{hint}, and none of {', '.join(_TAKEN)}.")
 
     def tuned(self, settings: Sequence[str]) -> Arm:
         """Put more settings on top."""
@@ -102,18 +105,25 @@ def check_arms(source: Source, settings: Sequence[str], arms: Sequence[Arm]) -> 
         what = f"two arms have the same name: {', '.join(arm.name for arm in arms)}"
         raise BadComparison(what, "Give every arm a name of its own.")
     configs = [arm_config(source, settings, arm, 0) for arm in arms]
-    for arm, config in zip(arms, configs, strict=True):
-        if not config.eval.every:
-            hint = "Set eval.every to a number of steps: success is what is compared."
-            raise BadComparison(f"arm {arm.name} never evaluates (eval.every=0)", hint)
-        odd = [key for key in _EXAM if getattr(config.eval, key) != getattr(configs[0].eval, key)]
-        if odd:
-            what = f"arms {arms[0].name} and {arm.name} are not examined alike: eval.{odd[0]}"
-            raise BadComparison(what, "Set eval settings for all arms, not for one.")
+    check_exams([(arm.name, config) for arm, config in zip(arms, configs, strict=True)])
     for place, config in enumerate(configs):
         for later in range(place + 1, len(configs)):
             if not differences(config, configs[later]):
                 _refuse_equal(arms[place], arms[later])
+
+
+def check_exams(named: Sequence[tuple[str, Config]]) -> None:
+    """Refuse configurations of arms that are never examined, or on other tasks than the first."""
+    first, reference = named[0]
+    for name, config in named:
+        if not config.eval.every:
+            hint = "Set eval.every to a number of steps: success is what is compared."
+            raise BadComparison(f"arm {name} never evaluates (eval.every=0)", hint)
+        odd = [change.key for change in differences(reference, config) if change.key in _EXAM]
+        if odd:
+            pair = f"arms {first} and {name}" if name != first else f"settings of arm {name}"
+            what = f"{pair} are not examined alike: {odd[0]}"
+            raise BadComparison(what, "Set it for all arms, not for one, and try no values of it.")
 
 
 def _refuse_equal(one: Arm, other: Arm) -> None:

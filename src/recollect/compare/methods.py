@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from recollect.canonical import Json
+from recollect.compare.arms import differences
+from recollect.compare.spelling import estimate
 from recollect.compare.statistics import Estimate, difference
 from recollect.continual.journey import Journey
 from recollect.continual.matrix import ScoreMatrix, Undefined
@@ -17,6 +19,9 @@ from recollect.continual.transfer import MEASURES
 from recollect.errors import BadComparison
 
 BASELINE, IMITATION = "sequential", "sft"
+# In what runs of one method may differ: its name says the first two, the others change no score.
+_FREE = ("continual.method", "continual.imitate", "continual.references", "checkpoint.",
+         "telemetry.")  # fmt: skip
 
 
 def baseline_of(name: str) -> str:
@@ -88,8 +93,8 @@ class MethodComparison:
         titles = ["method", "seeds", *MEASURES, "KL to base"]
         rows = [titles]
         for method in self.methods:
-            known = [_text(method.estimate(name)) for name in MEASURES]
-            drift = _text(_estimate(method.divergence, f"{method.name} kl"))
+            known = [figure(method.estimate(name)) for name in MEASURES]
+            drift = figure(_estimate(method.divergence, f"{method.name} kl"))
             rows.append([method.name, str(len(method.seeds)), *known, drift])
         widths = [max(len(row[place]) for row in rows) for place in range(len(titles))]
         return [
@@ -117,14 +122,26 @@ def compare_methods(paths: Sequence[Path]) -> MethodComparison:
     for journey in journeys:
         groups.setdefault(journey.title, []).append(journey)
     for name, found in groups.items():
-        seeds = [journey.config.run.seed for journey in found]
-        if len(set(seeds)) < len(seeds):
-            raise BadComparison(
-                f"two runs of {name} have the same seed",
-                "Give one run for each method and seed; other settings cannot be told apart.",
-            )
+        _check_alike(name, found)
     names = sorted(groups, key=lambda name: name != BASELINE)
     return MethodComparison(journeys[0].order, tuple(_runs(name, groups[name]) for name in names))
+
+
+def _check_alike(name: str, found: Sequence[Journey]) -> None:
+    """Refuse runs of one method whose mean would say nothing."""
+    seeds = [journey.config.run.seed for journey in found]
+    if len(set(seeds)) < len(seeds):
+        raise BadComparison(
+            f"two runs of {name} have the same seed", "Give one run for each method and seed."
+        )
+    for journey in found[1:]:
+        changes = differences(found[0].config, journey.config)
+        odd = [change.key for change in changes if not change.key.startswith(_FREE)]
+        if odd:
+            raise BadComparison(
+                f"{found[0].path} and {journey.path} are both {name} and differ in {odd[0]}",
+                "Runs of one method are averaged over seeds: give those with the same settings.",
+            )
 
 
 def comparison_document(found: MethodComparison) -> dict[str, Json]:
@@ -182,12 +199,11 @@ def _estimate(values: Sequence[float | None], name: str) -> Estimate | None:
     return difference(known, [0.0] * len(known), name)
 
 
-def _text(found: Estimate | None) -> str:
+def figure(found: Estimate | None, sign: str = "") -> str:
+    """Spell a measure with its interval, n/a where a run lacks it; `sign` as in format()."""
     if found is None or found.point is None:
         return "n/a"
-    if found.low is None or found.high is None:
-        return f"{found.point:.3f}"
-    return f"{found.point:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return estimate(found, lambda value: f"{value:{sign}.3f}")
 
 
 def _plain(found: Estimate | None) -> dict[str, Json]:

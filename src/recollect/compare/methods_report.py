@@ -14,8 +14,8 @@ from recollect.compare.methods import (
     MethodComparison,
     MethodRuns,
     comparison_document,
+    figure,
 )
-from recollect.compare.statistics import Estimate
 from recollect.continual.plots import FORGETTING, draw_bars, draw_matrix
 from recollect.continual.transfer import MEASURES
 
@@ -86,7 +86,7 @@ def report_page(found: MethodComparison, pictures: Sequence[Path]) -> str:
 
 def _table(found: MethodComparison) -> str:
     rows = [
-        [method.name, *(_cell(method.estimate(name)) for name in MEASURES)]
+        [method.name, *(figure(method.estimate(name)) for name in MEASURES)]
         for method in found.methods
     ]
     return _html_table(["method", *MEASURES], rows)
@@ -101,16 +101,7 @@ def _against(found: MethodComparison) -> str:
 
 
 def _differences(found: MethodComparison, method: MethodRuns) -> list[str]:
-    return [method.name, *(_cell(found.against(method, name), "+") for name in MEASURES)]
-
-
-def _cell(estimate: Estimate | None, sign: str = "") -> str:
-    if estimate is None or estimate.point is None:
-        return "n/a"
-    text = f"{estimate.point:{sign}.3f}"
-    if estimate.low is None or estimate.high is None:
-        return text
-    return f"{text} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
+    return [method.name, *(figure(found.against(method, name), "+") for name in MEASURES)]
 
 
 def _html_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

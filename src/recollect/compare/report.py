@@ -86,21 +86,25 @@ def _cards(study: Study) -> str:
     found = study.comparison
     goal = f"{100 * study.target:g}%"
     pair = f"{found.baseline} / {found.arm}"
+    at_once = study.arms[0].summary.rollouts_to_target.point == 0
+    never = "too many runs were there at once" if at_once else "too many runs never got there"
+    unknown = "a run was not examined often enough"
     return (
         '<div class="cards">'
-        + _card(f"Rollouts to {goal}, {pair}", found.rollouts.medians, times, "&times;")
-        + _card(f"Training time to {goal}, {pair}", found.seconds.medians, times, "&times;")
-        + _card("Final success, points", found.final.estimate, points, "")
-        + _card("Success while learning, points", found.area.estimate, points, "")
+        + _card(f"Rollouts to {goal}, {pair}", found.rollouts.medians, times, "&times;", never)
+        + _card(f"Training time to {goal}, {pair}", found.seconds.medians, times, "&times;", never)
+        + _card("Final success, points", found.final.estimate, points, "", unknown)
+        + _card("Success while learning, points", found.area.estimate, points, "", unknown)
         + "</div>"
     )
 
 
-def _card(title: str, value: Estimate, spell: Spell, unit: str) -> str:
+def _card(title: str, value: Estimate, spell: Spell, unit: str, why: str) -> str:
+    """Show a figure with its interval; where it is undefined, why."""
     point = "undefined" if value.point is None else escape(spell(value.point)) + unit
     bounds = interval(value, spell).strip("[]").replace(", ", " to ")
     if value.point is None:
-        below = "too many runs never got there"
+        below = why
     else:
         below = f"95% interval {bounds}" if bounds else "no interval from one seed"
     return (
@@ -227,7 +231,9 @@ def _panel(panel: Panel, bands: Sequence[Band], room: str) -> str:
     metrics = [(tag, find_metric(name)) for name, tag in panel.members]
     texts = {tag: metric.text for tag, metric in metrics if metric is not None}
     unit = next((metric.unit for _, metric in metrics if metric is not None), "")
-    percent = unit == "share" and all(b.low.min() >= 0 and b.high.max() <= 1 for b in bands)
+    # Of the seeds, not of their range: seeds that have no step in common have none.
+    drawn = [thread.y for band in bands for thread in band.threads]
+    percent = unit == "share" and all(y.min() >= 0 and y.max() <= 1 for y in drawn)
     chart = line_chart(bands, x="training step", y=unit or panel.title, percent=percent)
     same = len(set(texts.values())) == 1 and len(texts) == len(metrics)
     words = next(iter(texts.values())) if same else " ".join(f"{t}: {w}" for t, w in texts.items())

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from recollect.compare.arms import Arm, Source, arm_config, check_arms
+from recollect.compare.arms import Arm, Source, arm_config, check_arms, check_exams
 from recollect.compare.comparison import ArmSummary, Comparison, compare, summarise_arm
 from recollect.compare.jobs import Job, Launch, Tell, run_jobs
 from recollect.compare.measures import (
@@ -103,7 +103,7 @@ def run_study(
     if tuning is not None:
         check_tuning(tuning, seeds, [arm.name for arm in arms])
         grids = [ArmGrid(source, settings, arm, tuning, folder) for arm in arms]
-        run_jobs(_in_turn([_flat(g.jobs) for g in grids]), start, parallel=jobs, tell=tell)
+        run_jobs(_trials(grids), start, parallel=jobs, tell=tell)
         tuned = {grid.arm.name: grid.choose() for grid in grids}
     final = [arm.tuned(tuned[arm.name].best.settings) if tuned else arm for arm in arms]
     planned = [
@@ -183,10 +183,13 @@ def _result(
     return ArmResult(arm, config, curves, runs, summarise_arm(runs), tuned)
 
 
+def _trials(grids: Sequence[ArmGrid]) -> list[Job]:
+    """List the runs of tuning; BadComparison where a setting to try would change the exam."""
+    rows = [list(chain.from_iterable(grid.jobs)) for grid in grids]
+    check_exams([(job.arm, job.config) for row in rows for job in row])
+    return _in_turn(rows)
+
+
 def _in_turn(rows: Sequence[Sequence[Job]]) -> list[Job]:
     """Take one job of each arm in turn, so that a machine that gets slower hurts all alike."""
     return [job for turn in zip_longest(*rows) for job in turn if job is not None]
-
-
-def _flat(rows: Sequence[Sequence[Job]]) -> list[Job]:
-    return list(chain.from_iterable(rows))

@@ -145,7 +145,8 @@ def _scale(values: Sequence[Floats], start: float, end: float, *, from_zero: boo
     if from_zero or 0 < low < 0.5 * high:
         low = min(0.0, low)
     if low == high:
-        low, high = (low - 0.5, high + 0.5) if low else (0.0, 1.0)
+        around = max(0.5, 1e-3 * abs(low))  # half a unit is nothing beside a huge number
+        low, high = (low - around, high + around) if low else (0.0, 1.0)
     margin = 0.04 * (high - low)
     return Scale(
         low if low == 0 else low - margin, high if from_zero else high + margin, start, end

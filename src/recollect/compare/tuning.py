@@ -104,7 +104,7 @@ def default_axes(config: Config) -> tuple[Axis, ...]:
 
 
 def check_tuning(tuning: Tuning, seeds: Sequence[int], arms: Sequence[str]) -> None:
-    """Refuse to choose settings on the seeds that then judge them, and grids of nobody."""
+    """Refuse to choose settings on the seeds that judge them, grids of nobody, axes given twice."""
     shared = sorted(set(tuning.seeds) & set(seeds))
     if shared:
         what = f"seeds {shared} would both choose the settings and judge them"
@@ -115,6 +115,12 @@ def check_tuning(tuning: Tuning, seeds: Sequence[int], arms: Sequence[str]) -> N
         if axis.arm is not None and axis.arm not in arms:
             what = f"--grid {axis.arm}:{axis.key}: there is no arm {axis.arm!r}"
             raise BadComparison(what, f"The arms are {', '.join(arms)}.")
+    for arm in arms:
+        keys = [axis.key for axis in axes_of(arm, tuning.axes)]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            what = f"the grid of arm {arm} has {twice[0]} twice, and one would hide the other"
+            raise BadComparison(what, f"Give all values at once: --grid {twice[0]}=value,value")
 
 
 class ArmGrid:

@@ -23,7 +23,7 @@ from recollect.continual.examination import Examination, read_examination
 from recollect.continual.intervals import TaskScores, build_matrix
 from recollect.continual.matrix import ScoreMatrix
 from recollect.continual.schedule import Stage, stages_of
-from recollect.train.checkpoint import flush_folder, last_saved_step
+from recollect.train.checkpoint import flush, flush_all, last_saved_step, newest_checkpoint
 from recollect.train.folder import RunFolder
 
 CONFIG = "continual.yaml"
@@ -63,8 +63,12 @@ class Journey:
         return RunFolder(self.path / "stages" / stage.name)
 
     def is_trained(self, stage: Stage) -> bool:
-        """Tell whether a stage has reached its last step and saved it."""
-        return last_saved_step(self.run(stage).checkpoints) >= stage.steps
+        """Tell whether a stage has reached its last step and saved it; a damaged save is none.
+
+        It reads the whole checkpoint: stages after it would begin with whatever it holds.
+        """
+        found = newest_checkpoint(self.run(stage).checkpoints)
+        return found is not None and found.step >= stage.steps
 
     def checkpoint(self, stage: Stage) -> Path:
         """The model that a finished stage's training ended with."""
@@ -125,6 +129,7 @@ def write_whole(target: Path, write: Callable[[Path], None]) -> Path:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     write(draft)
-    flush_folder(draft)
+    flush_all(draft)
     draft.rename(target)
+    flush(target.parent)
     return target

@@ -17,7 +17,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -103,7 +103,9 @@ def read_plan(folder: str) -> Plan:
     try:
         content: Any = strict_json((Path(folder) / FILE).read_bytes())
         columns = tuple(Column(str(c["domain"]), int(c["width"])) for c in content["columns"])
-        mode: Mode = "summed" if content["mode"] == "summed" else "routed"
+        mode = content["mode"]
+        if mode not in get_args(Mode):
+            raise ValueError(f"there is no mode {mode!r}")
         return Plan(str(content["base"]), mode, bool(content["lateral"]), columns)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelMissing(folder, f"{FILE}: {error}") from error
@@ -112,7 +114,8 @@ def read_plan(folder: str) -> Plan:
 def attach(model: Any, plan: Plan, seed: int, trained: Path | None = None) -> None:
     """Freeze a model and put columns beside its layers, the newest one trainable.
 
-    New weights come from the seed; those in the folder `trained`, as many as it has, replace them.
+    New weights come from the seed; those in the folder `trained` replace them. It may lack those of
+    the newest column, which is then a new one; ModelMissing where it lacks others.
     """
     model.requires_grad_(False)
     layers = decoder_layers(model)
@@ -122,13 +125,10 @@ def attach(model: Any, plan: Plan, seed: int, trained: Path | None = None) -> No
         stack = [LayerColumns(_hidden(model), plan) for _ in layers]
     beside = nn.ModuleList(stack)
     if trained is not None:
-        _load(beside, trained)
+        _load(beside, trained, len(plan.columns) - 1)
     beside.to(device=weight.device, dtype=weight.dtype)
-    newest = str(len(plan.columns) - 1)
     for name, parameter in beside.named_parameters():
-        _, kind, place = name.split(".")[:3]
-        parameter.requires_grad_(place.split("_")[0] == newest if kind == "links" else
-                                 place == newest)  # fmt: skip
+        parameter.requires_grad_(_column_of(name) == len(plan.columns) - 1)
     for layer, columns in zip(layers, stack, strict=True):
         layer.register_forward_hook(columns.hook)
     model.add_module(_NAME, beside)
@@ -183,12 +183,27 @@ def decoder_layers(model: Any) -> Sequence[nn.Module]:
     return max(named, key=len)
 
 
-def _load(beside: nn.ModuleList, folder: Path) -> None:
+def _load(beside: nn.ModuleList, folder: Path, newest: int) -> None:
+    """Put trained weights in; an earlier column that began anew would be a domain lost."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if (folder / _WEIGHTS).is_file():
-        known = load_file(str(folder / _WEIGHTS))
-        beside.load_state_dict(known, strict=False)
+    file = folder / _WEIGHTS
+    try:
+        known = load_file(str(file)) if file.is_file() else {}
+        left = beside.load_state_dict(known, strict=False)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        why = " ".join(str(error).split())  # torch says what does not fit in later lines
+        raise ModelMissing(str(folder), f"{_WEIGHTS}: {why}") from error
+    lost = [name for name in left.missing_keys if _column_of(name) != newest]
+    for what, names in (("lacks", lost), ("has unknown", left.unexpected_keys)):
+        if names:
+            raise ModelMissing(str(folder), f"{_WEIGHTS} {what} {names[0]}, against its {FILE}")
+
+
+def _column_of(name: str) -> int:
+    """The column a weight belongs to: 1 for `0.down.1.weight` and for `0.links.1_0.weight`."""
+    return int(name.split(".")[2].partition("_")[0])
 
 
 def _hidden(model: Any) -> int:

@@ -30,6 +30,9 @@ _CLOSE_SECONDS = 1.0
 # Even looking up a method is the environment's business, so the helper thread does it.
 _SCORE, _CLOSE = methodcaller("score"), methodcaller("close")
 
+# Where an episode that is being started will stand; empty as long as it has not begun.
+Holder = list[Episode]
+
 Where = Literal["start", "respond", "score", "record", "close"]
 
 
@@ -90,7 +93,7 @@ class Round:
             self._limits = replace(rules.limits, turn_tokens=most)
         self._opened = deque[Attempt]()  # nobody has a place for them yet
         self._playing: dict[int, _Playing] = {}
-        self._to_close: list[Episode] = []
+        self._to_close: list[Holder] = []
         self.done: dict[TrajectoryId, Trajectory] = {}
         self.failed: dict[TrajectoryId, Failure] = {}
         self.turns = 0
@@ -98,7 +101,7 @@ class Round:
     def rows(self, requests: Sequence[Request]) -> Iterator[Row]:
         """Begin attempts, a few at a time, when somebody has places for their rows."""
         for first in range(0, len(requests), _TOGETHER):
-            self._opened.extend(self._begin(requests[first : first + _TOGETHER]))
+            self._begin(requests[first : first + _TOGETHER])
             while self._opened:
                 attempt = self._opened.popleft()
                 # Its time begins now: while it waited for a place, others had theirs.
@@ -118,8 +121,8 @@ class Round:
 
     def close(self) -> None:
         """Close what is still open, up to the first that does not want to be."""
-        self._to_close.extend(playing.attempt.episode for playing in self._playing.values())
-        self._to_close.extend(attempt.episode for attempt in self._opened)
+        self._to_close.extend([playing.attempt.episode] for playing in self._playing.values())
+        self._to_close.extend([attempt.episode] for attempt in self._opened)
         self._playing.clear()
         self._opened.clear()
         with suppress(CallFailed):
@@ -128,28 +131,32 @@ class Round:
 
     # -- the four places where the environment acts ----------------------------------------
 
-    def _begin(self, requests: Sequence[Request]) -> list[Attempt]:
-        opened: list[list[Episode]] = [[] for _ in requests]
-        asked = [
-            self._calls.submit(partial(self._open, request, holder))
-            for request, holder in zip(requests, opened, strict=True)
-        ]
-        attempts = []
-        for request, holder, pending in zip(requests, opened, asked, strict=True):
-            try:
-                attempts.append(self._attempt(request, holder, pending.result()))
-            except CallFailed as failure:
-                self._to_close.extend(holder)
-                self._fail(request, "start", failure.reason)
+    def _begin(self, requests: Sequence[Request]) -> None:
+        holders: list[Holder] = [[] for _ in requests]
+        asked = deque(
+            (request, holder, self._calls.submit(partial(self._open, request, holder)))
+            for request, holder in zip(requests, holders, strict=True)
+        )
+        try:
+            while asked:
+                request, holder, pending = asked[0]
+                try:
+                    self._opened.append(self._attempt(request, holder, pending.result()))
+                except CallFailed as failure:
+                    self._to_close.append(holder)
+                    self._fail(request, "start", failure.reason)
+                asked.popleft()
+        finally:
+            # Somebody interrupts: what was asked for begins all the same.
+            self._to_close.extend(holder for _, holder, _ in asked)
         self._close_lost()
-        return attempts
 
-    def _open(self, request: Request, holder: list[Episode]) -> Opening:
+    def _open(self, request: Request, holder: Holder) -> Opening:
         """Start an episode; it is in `holder` even if its opening cannot be had."""
         holder.append(self._rules.environment.start(request.task, request.environment_seed()))
         return holder[0].opening
 
-    def _attempt(self, request: Request, holder: list[Episode], opening: Opening) -> Attempt:
+    def _attempt(self, request: Request, holder: Holder, opening: Opening) -> Attempt:
         if not isinstance(opening, Opening):
             raise CallFailed(f"opening is {type(opening).__name__} instead of an Opening")
         self._check(opening.messages)
@@ -231,7 +238,7 @@ class Round:
 
     def _drop(self, attempt: Attempt, where: Where, reason: str) -> None:
         attempt.row.done = True
-        self._to_close.append(attempt.episode)
+        self._to_close.append([attempt.episode])
         self._fail(attempt.request, where, reason)
 
     def _fail(self, request: Request, where: Where, reason: str) -> None:
@@ -246,7 +253,12 @@ class Round:
 
     def _close_one(self) -> None:
         patience = min(_CLOSE_SECONDS, self._calls.seconds)
-        self._calls.submit(partial(_CLOSE, self._to_close.pop())).result(patience)
+        self._calls.submit(partial(_close_held, self._to_close.pop())).result(patience)
+
+
+def _close_held(holder: Holder) -> None:
+    for episode in holder:
+        _CLOSE(episode)
 
 
 @contextmanager

@@ -51,17 +51,11 @@ def save_checkpoint(
         if path.is_file()
     }
     (draft / MANIFEST).write_text(_manifest(step, state, files), encoding="utf-8")
-    flush_folder(draft)
+    flush_all(draft)
     _remove(target)  # a damaged one: the step would not be done again otherwise
     draft.rename(target)
-    _flush(folder)
+    flush(folder)
     return Checkpoint(target, step, state)
-
-
-def flush_folder(folder: Path) -> None:
-    """Make everything in a folder, and in folders below it, survive power loss."""
-    for path in (*folder.rglob("*"), folder):
-        _flush(path)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
@@ -156,7 +150,13 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(doomed, ignore_errors=True)
 
 
-def _flush(path: Path) -> None:
+def flush_all(folder: Path) -> None:
+    """Make everything in a folder, folders in it too, survive power loss."""
+    for path in (*folder.rglob("*"), folder):
+        flush(path)
+
+
+def flush(path: Path) -> None:
     """Make a file's content, or a folder's list of names, survive power loss."""
     if os.name == "nt" and path.is_dir():
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from typing import Literal
@@ -214,6 +214,15 @@ class _Chosen:
         return inner.constants(domain) if isinstance(inner, OffersConstants) else {}
 
 
+def _each_once(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Pass over repeated tasks, as training does: a broken promise is no reason to stop."""
+    seen = set[TaskKey]()
+    for task in tasks:
+        if task.key not in seen:
+            seen.add(task.key)
+            yield task
+
+
 def _choose(
     environment: Environment,
     split: str,
@@ -222,9 +231,7 @@ def _choose(
     domains: Sequence[str] | None = None,
 ) -> _Cells:
     """Spread the wanted number of tasks as evenly over domains and levels as they allow."""
-    # Each once, as in training: an environment that breaks its promise is no reason to stop.
-    every = {task.key: task for task in select_tasks(environment, split, domains, levels)}
-    found = sort_tasks(every.values(), wanted)
+    found = sort_tasks(_each_once(select_tasks(environment, split, domains, levels)), wanted)
     cells: _Cells = {}
     in_turn = (task for turn in zip_longest(*found.values()) for task in turn if task is not None)
     for task in islice(in_turn, wanted):
