@@ -52,7 +52,7 @@ def save_checkpoint(
     }
     (draft / MANIFEST).write_text(_manifest(step, state, files), encoding="utf-8")
     flush_all(draft)
-    _remove(target)  # a damaged one: the step would not be done again otherwise
+    remove(target)  # a damaged one: the step would not be done again otherwise
     draft.rename(target)
     flush(folder)
     return Checkpoint(target, step, state)
@@ -103,7 +103,7 @@ def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
     kept = older[max(0, len(older) - keep + 1) :]
     for path in found:
         if path not in kept and _step_of(path) != step:
-            _remove(path)
+            remove(path)
     remove_drafts(folder)
 
 
@@ -141,8 +141,8 @@ def _entry(path: Path) -> list[Json]:
     return [path.stat().st_size, hasher.hexdigest()]
 
 
-def _remove(folder: Path) -> None:
-    """Take a checkpoint away at once, then its files one by one."""
+def remove(folder: Path) -> None:
+    """Take a folder away at once, then its files one by one."""
     if folder.exists():
         doomed = folder.with_name(f"{_DRAFT}old_{folder.name}")
         shutil.rmtree(doomed, ignore_errors=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recollect.errors import WouldOverwrite
+from recollect.train.checkpoint import flush, flush_all, remove
 from recollect.train.folder import RunFolder
 from recollect.train.parts import trained_policy
 
@@ -38,7 +39,8 @@ def export_model(
     draft = target.with_name(f".draft_{target.name}")
     shutil.rmtree(draft, ignore_errors=True)
     policy.save(draft)
-    if target.exists():
-        shutil.rmtree(target)
+    flush_all(draft)
+    remove(target)
     draft.rename(target)
+    flush(target.parent)
     return checkpoint.step

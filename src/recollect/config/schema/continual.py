@@ -187,6 +187,18 @@ class ColumnSettings(Section):
         description="Score before training over which a domain is easy (dynamic_expansion).",
     )
 
+    @model_validator(mode="after")
+    def _hard_domains_get_more(self) -> ColumnSettings:
+        for low, high in (("smallest", "largest"), ("hard_below", "easy_above")):
+            if getattr(self, low) > getattr(self, high):
+                raise conflict(
+                    f"continual.columns.{low}",
+                    f"continual.columns.{high}",
+                    what=f"{getattr(self, low)} is more than {getattr(self, high)}",
+                    change=f"Keep continual.columns.{low} at or below continual.columns.{high}.",
+                )
+        return self
+
 
 class ContinualSettings(Section):
     """Learning one domain after another. Only `recollect continual` reads this section.
