@@ -166,14 +166,15 @@ def _progress() -> Iterator[Tell]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column as Room
 
     place = Console(stderr=True, highlight=False, markup=False, emoji=False)
     parts = (
         BarColumn(30),
         TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
+        TimeElapsedColumn(table_column=Room(no_wrap=True)),  # where it is narrow, the bar yields
         TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(table_column=Room(no_wrap=True)),
     )
     with Progress(*parts, console=place, transient=True) as bar:
         task = bar.add_task("", total=None)
