@@ -128,7 +128,9 @@ def _gap(gap: Gap) -> str:
     found = gap.estimate
     if found.point is None:
         return estimate(found, points)
-    return f"mean {points(found.point)} points {interval(found, points)}".rstrip()
+    bounds = interval(found, points)
+    figure = f"{points(found.point)} points"
+    return f"mean {figure} {bounds}" if bounds else figure  # one seed has neither
 
 
 def _signs(cost: CostRatio) -> str:

@@ -113,8 +113,9 @@ def _final(gap: Gap, found: Comparison) -> str:
     if estimate.point is None:
         return "The difference of final success is undefined."
     bounds = _bounds(estimate, points)
-    figures = f"(mean {points(estimate.point)} points{bounds}; {_signs(gap.signs)})"
     kind = conclusion(estimate, 0.0)
+    mean = "" if kind == "single" else "mean "
+    figures = f"({mean}{points(estimate.point)} points{bounds}; {_signs(gap.signs)})"
     if kind == "more":
         return f"{found.arm} ended with higher success{_here(found)} {figures}."
     if kind == "less":
