@@ -20,7 +20,8 @@ help:            ## list the targets
 
 # Without compiling what nobody imports: a third of the time.
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Recollect needs Python 3.10 or newer, this is {v[0]}.{v[1]}: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Recollect needs Python 3.10 or newer, this is {v[0]}.{v[1]}: make PYTHON=python3.12 ...")'
+	@echo 'Setting up $(VENV), once: downloading PyTorch and the rest takes minutes, in which pip says nothing.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $(STAMP)

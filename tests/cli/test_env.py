@@ -177,9 +177,9 @@ def test_play_from_a_pipe_with_short_calls():
         ("/bags id=B4K7 count=[\n", "Error: count must be integer"),
         ("/bags id=B4K7 count=null\n", "Error: count must be integer"),
         ("/wrap\n", "Error: unknown tool"),
-        ("Who are you?\n", "\n-- unknown: reward 0"),
-        ("", "-- unknown: reward 0, no success"),
-        ("\x1b[2J?\n", "-- unknown"),
+        ("Who are you?\n", "\n-- not finished: reward 0"),
+        ("", "-- not finished: reward 0, no success"),
+        ("\x1b[2J?\n", "-- not finished"),
     ],
 )
 def test_whatever_is_typed_is_answered(typed, said):

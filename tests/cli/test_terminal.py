@@ -19,11 +19,16 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def on_terminal(*arguments: object, columns: int = 120, **variables: str) -> str:
     """Run the command line on a terminal of its own and return what it wrote there."""
+    return run_on_terminal("-m", "recollect", *arguments, columns=columns, **variables)
+
+
+def run_on_terminal(*arguments: object, columns: int, **variables: str) -> str:
+    """The same of any call of Python."""
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "RECOLLECT_STORE")}
     environment |= {"TERM": "xterm-256color", "COLUMNS": str(columns)} | variables
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "recollect", *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
     )  # fmt: skip
     os.close(theirs)
@@ -54,6 +59,26 @@ def test_a_narrow_terminal_shows_fewer_columns_and_whole_lines(filled: Filled) -
     assert "tokens" not in text
     assert "status" in text
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+
+
+def test_a_narrow_terminal_has_intervals_and_sentences_in_one_piece() -> None:
+    program = (
+        "from recollect.cli.output import Column, say_prose, write_table\n"
+        "write_table([Column('median [95% interval]', narrow='stack'), Column('a', narrow='stack'),"
+        " Column('b', narrow='stack')], [['success', '1.5% [1.0%, 2.0%]', '2.5% [2.0%, 3.0%]']])\n"
+        "say_prose('word ' * 20)"
+    )
+    wide, narrow = (
+        [
+            line.split()
+            for line in COLOUR.sub("", run_on_terminal("-c", program, columns=n)).splitlines()
+        ]
+        for n in (80, 50)
+    )
+    assert ["success", "1.5%", "[1.0%,", "2.0%]", "2.5%", "[2.0%,", "3.0%]"] in wide
+    assert ["success", "1.5%", "2.5%"] in narrow
+    assert ["[1.0%,", "2.0%]", "[2.0%,", "3.0%]"] in narrow
+    assert narrow.count(["word"] * 10) == 2
 
 
 @pytest.mark.parametrize("variable", ["RECOLLECT_PLAIN", "TERM"])

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.output import Column, is_terminal, remark, say, write_json, write_table
+from recollect.cli.output import (
+    Column,
+    is_terminal,
+    remark,
+    say,
+    say_prose,
+    write_json,
+    write_table,
+)
 from recollect.cli.store_option import JsonOption, examples
 from recollect.cli.train import require_training
 
@@ -142,13 +150,14 @@ def _show(study: Study, verbose: bool) -> None:
                 _write(tuning_table(result))
     say()
     for line in verdict_lines(study):
-        say(line)
+        say_prose(line)
     say()
 
 
 def _write(table: TextTable) -> None:
     first, *others = table.titles
-    columns = [Column(first), *(Column(title, right=True, narrow="wrap") for title in others)]
+    numbers = (Column(title, right=True, narrow="stack") for title in others)
+    columns = [Column(first, narrow="stack"), *numbers]
     write_table(columns, table.rows)
 
 
@@ -166,14 +175,15 @@ def _progress() -> Iterator[Tell]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column as Room
 
     place = Console(stderr=True, highlight=False, markup=False, emoji=False)
     parts = (
         BarColumn(30),
         TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
+        TimeElapsedColumn(table_column=Room(no_wrap=True)),  # where it is narrow, the bar yields
         TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(table_column=Room(no_wrap=True)),
     )
     with Progress(*parts, console=place, transient=True) as bar:
         task = bar.add_task("", total=None)

@@ -211,6 +211,7 @@ def play(
     """
     from recollect.envs.lookup import TaskLookup
     from recollect.envs.transcript import play as play_episode
+    from recollect.types import StopReason
 
     environment = _load(name, settings)
     known = TaskLookup(environment)
@@ -223,11 +224,13 @@ def play(
     if as_json:
         write_json(_document(transcript))
         return
-    for message in transcript.exchanges[-1].turn.messages if transcript.exchanges else ():
+    left = transcript.stop is StopReason.UNKNOWN  # before the last messages were answered
+    for message in transcript.exchanges[-1].turn.messages if not left else ():
         _show(message.name or message.kind.value, message.text)
     parts = ", ".join(f"{key} {value:g}" for key, value in transcript.score.parts.items())
     verdict = "success" if transcript.score.success else "no success"
-    say(f"-- {transcript.stop.value}: reward {transcript.score.reward:g}, {verdict}")
+    stop = "not finished" if left else transcript.stop.value
+    say(f"-- {stop}: reward {transcript.score.reward:g}, {verdict}")
     if parts:
         say(f"   {parts}")
 

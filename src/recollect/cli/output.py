@@ -34,7 +34,8 @@ class Column:
 
     title: str
     right: bool = False
-    narrow: Literal["keep", "cut", "wrap"] = "keep"  # in a pipe, every cell is whole
+    # In a pipe, every cell is whole. "stack" has its intervals, in brackets, on lines of their own.
+    narrow: Literal["keep", "cut", "wrap", "stack"] = "keep"
     style: str = ""
     wide: bool = False  # left out where the terminal has fewer than 100 columns
 
@@ -63,6 +64,15 @@ def console() -> Console:
 def say(text: str = "") -> None:
     """Write one line of our own words to stdout."""
     typer.echo(text)
+
+
+def say_prose(text: str) -> None:
+    """Write sentences of our own to stdout: a terminal breaks them between words, not within."""
+    if not is_terminal():
+        return say(text)
+    from rich.text import Text
+
+    console().print(Text(text))
 
 
 def remark(text: str) -> None:
@@ -102,21 +112,27 @@ def _write_rich(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
     place = console()
     shown = [i for i, column in enumerate(columns) if place.width >= _WIDE or not column.wide]
+    whole = [_width(columns[i].title, [row[i] for row in rows]) for i in shown]
+    narrow = sum(whole) + 2 * len(whole) > place.width
+
+    def stacked(text: str, column: Column) -> str:
+        return text.replace(" [", "\n[") if narrow and column.narrow == "stack" else text
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for i in shown:
         column = columns[i]
         table.add_column(
-            column.title,
+            stacked(column.title, column),
             justify="right" if column.right else "left",
             style=column.style,
-            no_wrap=column.narrow != "wrap",
+            no_wrap=column.narrow not in ("wrap", "stack"),
             overflow="ellipsis" if column.narrow == "cut" else "fold",
             min_width=_width(column.title, [row[i] for row in rows])
             if column.narrow == "keep"
             else None,
         )
     for row in rows:
-        table.add_row(*(Text(row[i]) for i in shown))
+        table.add_row(*(Text(stacked(row[i], columns[i])) for i in shown))
     place.print(table)
 
 

@@ -82,7 +82,9 @@ def _replay_lines(found: Forecast) -> list[tuple[str, str]]:
     shares = f"{generation:.0f} % generation, {training:.0f} % training, {rest:.0f} % the rest"
     bound = "not known" if found.bound is None else f"at most {found.bound:.2f} times the speed"
     advice = "no replay for the sake of time: a second use of each row would save less than 5 %"
-    if found.updates:
+    if not m.trained:
+        advice = "not known, since nothing was trained"
+    elif found.updates:
         advice = f"replay ratio {found.ratio:.2f}, at most {found.speedup:.2f} times the speed: "
         advice += " ".join(_flags(found))
     assumed = "if stored rows teach as much as fresh ones"

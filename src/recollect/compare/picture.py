@@ -24,11 +24,8 @@ def write_picture(study: Study) -> Path | None:
         result.arm.name: [study.folder / result.arm.name / f"seed-{seed}" for seed in study.seeds]
         for result in study.arms
     }
-    title = " against ".join(result.arm.name for result in study.arms)
     try:
-        files = plot_run(
-            folders, study.folder / "compare.png", x="rollouts", title=title, panels=PANELS
-        )
+        files = plot_run(folders, study.folder / "compare.png", x="rollouts", panels=PANELS)
     except (MissingExtra, BadFile):
         return None
     return files[0]

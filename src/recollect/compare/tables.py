@@ -11,6 +11,7 @@ from recollect.compare.spelling import (
     count,
     duration,
     estimate,
+    interval,
     optional,
     points,
     reach,
@@ -123,8 +124,13 @@ def _restricted(name: str) -> Callable[[Comparison], str]:
 
 
 def _gap(gap: Gap) -> str:
-    text = estimate(gap.estimate, points)
-    return text if gap.estimate.point is None else f"{text} points"
+    """The mean of the seeds' differences, which is not the difference of the medians beside it."""
+    found = gap.estimate
+    if found.point is None:
+        return estimate(found, points)
+    bounds = interval(found, points)
+    figure = f"{points(found.point)} points"
+    return f"mean {figure} {bounds}" if bounds else figure  # one seed has neither
 
 
 def _signs(cost: CostRatio) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from recollect.compare.arms import TWIN
 from recollect.compare.comparison import Comparison, CostRatio, Gap
 from recollect.compare.spelling import points, seeds, share, times
 from recollect.compare.statistics import Estimate, Signs
@@ -112,8 +113,9 @@ def _final(gap: Gap, found: Comparison) -> str:
     if estimate.point is None:
         return "The difference of final success is undefined."
     bounds = _bounds(estimate, points)
-    figures = f"({points(estimate.point)} points{bounds}; {_signs(gap.signs)})"
     kind = conclusion(estimate, 0.0)
+    mean = "" if kind == "single" else "mean "
+    figures = f"({mean}{points(estimate.point)} points{bounds}; {_signs(gap.signs)})"
     if kind == "more":
         return f"{found.arm} ended with higher success{_here(found)} {figures}."
     if kind == "less":
@@ -136,10 +138,12 @@ def _diverged(study: Study) -> str:
 
 def _fairness(study: Study) -> str:
     if not study.tuned:
+        named = study.arms[-1].arm == TWIN
+        twin = f"{TWIN.name} is the same run with replay off. " if named else ""
         return (
-            "The arms share all other settings and neither was tuned: more epochs or a higher "
-            "learning rate may buy the baseline the same. Repeat with --tune before believing "
-            "a gain."
+            f"{twin}The arms share all other settings and neither was tuned: more epochs or a "
+            "higher learning rate may buy the baseline the same. Repeat with --tune before "
+            "believing a gain."
         )
     counts = {r.arm.name: len(r.tuned.trials) for r in study.arms if r.tuned is not None}
     sizes = sorted(set(counts.values()))

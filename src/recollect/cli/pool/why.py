@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EPILOG = examples("recollect pool why 3f2a", "recollect pool why 3f2a --json")
 
+_WIDE = ("weight", "r p50", "ESS", "clipped")  # left out where a terminal is narrow
 _TITLES = ("step", "age", "chance", "weight", "used", "r p50", "r p99", "ESS", "clipped", "loss")
 
 
@@ -57,7 +58,10 @@ def why(
     if draws:
         applied = {(use.run, use.step, use.slot): use for use in uses}
         say(f"Drawn {count(len(draws), 'time')}, used {count(len(uses), 'time')}:\n")
-        columns = [*(Column(title, right=True) for title in _TITLES), Column("why")]
+        columns = [
+            *(Column(title, right=True, wide=title in _WIDE) for title in _TITLES),
+            Column("why", narrow="wrap"),
+        ]
         cells = [_cells(d, applied.get((d.run, d.step, d.slot))) for d in draws]
         if any(draw.run != row.run for draw in draws):
             columns = [Column("run"), *columns]

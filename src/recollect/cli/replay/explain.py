@@ -18,6 +18,7 @@ EPILOG = examples(
     "recollect replay explain runs/demo-1 20", "recollect replay explain runs/demo-1 20 --json"
 )
 
+_WIDE = ("weight", "r p50", "ESS", "clipped")  # left out where a terminal is narrow
 _LEFT = ("row", "task")
 _RIGHT = ("reward", "age", "chance", "weight", "used", "r p50", "r p99", "ESS", "clipped", "loss")
 
@@ -67,8 +68,10 @@ def explain(
             + _figures(draw, uses.get(draw.slot))
             for draw in here
         ]
-        columns = [*(Column(title) for title in _LEFT), *(Column(t, right=True) for t in _RIGHT)]
+        figures = (Column(title, right=True, wide=title in _WIDE) for title in _RIGHT)
+        columns = [*(Column(title) for title in _LEFT), *figures]
         write_table(columns, cells)
+    say("(chance is that of the draw, r the policy ratio, loss the share of the update's loss)")
 
 
 def _known(reader: StoreReader, draws: list[Draw]) -> dict[str, tuple[str, str]]:

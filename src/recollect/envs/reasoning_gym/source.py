@@ -6,6 +6,7 @@ import copy
 import difflib
 import random
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,9 +105,12 @@ def package_version() -> str:
 
 def _registry() -> Any:
     try:
-        # The package fills its table of datasets as it is imported as a whole.
-        import reasoning_gym
-        from reasoning_gym import factory
+        # The package fills its table of datasets as it is imported as a whole. What the compiler
+        # says of one that it needs (cellpylib) is nobody's business here.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            import reasoning_gym
+            from reasoning_gym import factory
     except ImportError as error:
         raise MissingExtra("The environment reasoning_gym", "reasoning") from error
     assert reasoning_gym is not None
