@@ -21,7 +21,6 @@ TEXT = PAGE.read_text(encoding="utf-8")
 LEFT_OUT = (
     ". .venv/bin/activate",
     "mkdir first-hour && cd first-hour",
-    "export OMP_NUM_THREADS=1",
     "recollect train demo run.steps=40",
     "recollect resume runs/demo-2",
     "recollect model fetch smol",

@@ -111,12 +111,15 @@ def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:
     """Load a run's newest checkpoint with its settings, or a model by name with the defaults."""
     from recollect.config.loading import load_config
     from recollect.models.loading import load_policy
+    from recollect.models.threads import choose_threads
     from recollect.train.folder import RunFolder
     from recollect.train.parts import trained_policy
 
     folder = RunFolder(Path(policy))
     if not folder.config.is_file():
-        return load_config(None, flags).config, load_policy(policy)
+        config, loaded = load_config(None, flags).config, load_policy(policy)
+        choose_threads(loaded, config.model.threads)
+        return config, loaded
     config = load_config(folder.config, flags).config
     return config, trained_policy(folder, config, remark)[0]
 

@@ -117,7 +117,7 @@ def _torch() -> list[Check]:
         return [Check("torch", False, f"cannot be imported ({error})", hint)]
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     where = "CUDA" if torch.cuda.is_available() else "CPU only"
-    hint = "A tiny model is fastest with OMP_NUM_THREADS=1; a large one with all cores."
+    hint = "For larger models; a small one takes one thread, unless model.threads says otherwise."
     return [
         Check("torch", True, f"{torch.__version__}, {where}"),
         Check("threads", True, f"{threads} of {cores} cores", hint if threads > 1 else ""),

@@ -14,6 +14,7 @@ from recollect.envs.lookup import TaskLookup
 from recollect.envs.registry import load_environment
 from recollect.errors import BadEnvironment, UnknownTask
 from recollect.models.loading import Policy, load_policy
+from recollect.models.threads import choose_threads
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.serving.service import Origin, PolicyService
@@ -63,7 +64,9 @@ def open_service(
 def _policy(name: str, tell: Callable[[str], None]) -> tuple[Config, Policy, int, int]:
     folder = RunFolder(Path(name))
     if not folder.config.is_file():
-        return load_config(None, []).config, load_policy(name), 0, 0
+        policy = load_policy(name)
+        choose_threads(policy)
+        return load_config(None, []).config, policy, 0, 0
     config = folder.load()
     policy, checkpoint = trained_policy(folder, config, tell)
     version = int(str(checkpoint.state["policy_version"]))

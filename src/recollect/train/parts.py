@@ -8,6 +8,7 @@ from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.errors import RunMissing
 from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
+from recollect.models.threads import choose_threads
 from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import RowSampler, Sampler
@@ -74,6 +75,7 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
         revision=config.model.revision,  # of a folder there is none, and nobody looks
     )
     _align(policy)
+    choose_threads(policy, config.model.threads)
     return policy
 
 

@@ -84,6 +84,14 @@ class ModelSettings(Section):
         default="auto",
         description="Where the model runs. auto = cuda where there is a GPU, otherwise cpu.",
     )
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Threads of the CPU that compute it. none = OMP_NUM_THREADS where that is set; "
+        "otherwise one for a model of less than 10 million parameters, which more only slow down, "
+        "and all cores for a larger one. Another number rounds otherwise in the last digits.",
+    )
     gradient_checkpointing: bool = Field(
         default=False,
         description="Recompute activations in the backward pass: less memory, more time.",
