@@ -33,7 +33,8 @@ def test_every_target_exists_and_no_source_does() -> None:
         ("lora", "Did you mean model.lora?"),
         ("evaluation.every", "Did you mean distill.every or eval.every or checkpoint.every?"),
         ("checkpoint.zzzz", "Settings of checkpoint: every, keep."),
-        ("model.zzzz", "Settings of model: name, revision, dtype, device, gradient_checkpointing."),
+        ("model.zzzz", "Settings of model: name, revision, dtype, device, threads, "
+                           "gradient_checkpointing."),
         ("off_cliprange_high", "Did you mean correction.clip_high or notes.clip_high?"),
         ("MAX_REPLAY_REUSE", "Did you mean pool.max_uses?"),
         ("replay.beta", "Did you mean algo.kl_coef or draw.beta?"),

@@ -1,9 +1,10 @@
 """Which of our settings a run under verl takes, and which values it must refuse.
 
 Every setting is in exactly one of four places: a section that the loop reads, which is the same
-loop; the keys below, which something here carries over; the keys of our own sampler, in whose place
-verl's servers are; or nowhere. In the last two it is refused unless it has its default. `REFUSED`
-narrows some of the others down to the values whose meaning is kept.
+loop; the keys below, which something here carries over; the keys of a process that computes the
+model itself, in whose place verl's servers and workers are; or nowhere. In the last two it is
+refused unless it has its default. `REFUSED` narrows some of the others down to the values whose
+meaning is kept.
 """
 
 from __future__ import annotations
@@ -43,9 +44,15 @@ LOSS = frozenset({"correction"})
 # Sections without effect, because what they belong to is refused.
 VOID = frozenset({"critic"})
 
-# Keys of the sampler of a run without verl.
-SAMPLER = frozenset(
-    {"rollout.engine", "rollout.url", "rollout.vllm_memory", "rollout.mismatch_cap"}
+# Keys of the process that samples and trains in a run without verl.
+IN_PROCESS = frozenset(
+    {
+        "model.threads",
+        "rollout.engine",
+        "rollout.url",
+        "rollout.vllm_memory",
+        "rollout.mismatch_cap",
+    }
 )
 
 CARRIED = frozenset(
@@ -197,7 +204,7 @@ def check(config: Config) -> None:
     problems += [
         (f"{key} = {values.get(key)} is not carried over to verl.", f"Leave {key} at its default.")
         for key, setting in all_settings().items()
-        if (key in SAMPLER or not is_known(key))
+        if (key in IN_PROCESS or not is_known(key))
         and key in values
         and values[key] != setting.default
     ]
@@ -207,7 +214,7 @@ def check(config: Config) -> None:
 
 def is_known(key: str) -> bool:
     """Tell whether it was decided who reads a setting under verl, or that nobody does."""
-    return key.partition(".")[0] in LOOP | LOSS | VOID or key in CARRIED | SAMPLER
+    return key.partition(".")[0] in LOOP | LOSS | VOID or key in CARRIED | IN_PROCESS
 
 
 def _shown(config: Config, key: str) -> Json:
