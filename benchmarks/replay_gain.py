@@ -1,7 +1,7 @@
 """What does replay buy? Replay against its twin in four regimes, as set and each at its best.
 
     python benchmarks/replay_gain.py --jobs 2            everything, two hours on two cores
-    python benchmarks/replay_gain.py --regime sparse     one regime
+    python benchmarks/replay_gain.py --regime sparse     one regime; each has a file of its own
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
 A step generates one group of eight rows; replay adds updates on stored rows. Every regime is
@@ -19,7 +19,8 @@ levels on the way; seconds are of training steps, without evaluations.
 The dear regime has the tasks of the dense one and takes its settings; its curves over rollouts are
 those, so only "best" is run. The inherited regime is the sparse one, with its settings, but replay
 begins with the rows of an earlier run: 672 rollouts of the shipped model that somebody else has
-paid for. A twin has no use for them.
+paid for. A twin has no use for them. By themselves, with --regime, these two take the settings
+that the results file of the other one names.
 
 The runs lie in --out and are not repeated if they are there; each can be looked at with
 `recollect plot`, `recollect pool` and `recollect replay explain`.
@@ -43,7 +44,7 @@ from recollect.compare.measures import measure
 from recollect.compare.study import ArmResult, Study, run_study, write_study
 from recollect.compare.tuning import Axis, Tuning
 from recollect.compare.verdict import verdict
-from results_file import write_results
+from results_file import read_results, write_results
 from study_figures import figures_of, plain, shown, spelt
 
 SLOW = Path(__file__).parent / "slow_desk.py"
@@ -139,6 +140,12 @@ def make_earlier() -> None:
         subprocess.run(command, check=True)
 
 
+def chosen_in(regime: str, found: dict[str, Any]) -> dict[str, list[str]]:
+    """What each arm chose in a regime: in this run, or in the one that its results file is of."""
+    figures = found.get(regime) or read_results(f"replay_gain_{regime}")["figures"]
+    return {name: arm["chosen"] for name, arm in figures["best"]["arms"].items()}
+
+
 def run_regime(
     name: str, found: dict[str, Any], args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
@@ -153,8 +160,8 @@ def run_regime(
         if way == "best":
             arms.insert(1, regime.wide)
         if way == "best" and regime.tuned_in:
-            best = found[regime.tuned_in]["best"]["arms"]
-            arms = [arm.tuned(best[arm.name]["chosen"]) for arm in arms]
+            chosen = chosen_in(regime.tuned_in, found)
+            arms = [arm.tuned(chosen[arm.name]) for arm in arms]
         elif way == "best":
             tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], regime.grid)
         study = run_study(
@@ -287,7 +294,7 @@ def show(figures: dict[str, Any]) -> Table:
 
 
 def main() -> None:
-    """Run the regimes, print the table, write benchmarks/results/replay_gain.json."""
+    """Run the regimes, print the table, write benchmarks/results/replay_gain_REGIME.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--regime", choices=list(REGIMES), action="append")
     parser.add_argument("--seeds", type=int, default=6)
@@ -300,14 +307,14 @@ def main() -> None:
     console, figures = Console(), dict[str, Any]()
     make_rare()
     make_earlier()
+    kept = not (args.same or args.seeds < 5 or args.settings)
     for name in args.regime or REGIMES:
         figures[name] = run_regime(name, figures, args, console)
+        if kept:
+            packages = ["torch", "transformers", "numpy"]
+            path = write_results(f"replay_gain_{name}", figures[name], range(args.seeds), packages)
+            console.print(f"written to {path}")
     console.print(show(figures))
-    if args.same or args.regime or args.seeds < 5 or args.settings:
-        return
-    packages = ["torch", "transformers", "numpy"]
-    path = write_results("replay_gain", figures, range(args.seeds), packages)
-    console.print(f"written to {path}")
 
 
 if __name__ == "__main__":

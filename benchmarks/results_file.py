@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -40,6 +41,12 @@ def write_results(
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def read_results(name: str) -> dict[str, Any]:
+    """Give what benchmarks/results/NAME.json holds."""
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _commit() -> str:

@@ -27,19 +27,23 @@ def promises(results: Results) -> list[str]:
     ]
 
 
-def gain(results: Results) -> list[str]:
-    """Replay against the runs without it, each at its best."""
-    sparse, dense, inherited = (
-        results["figures"][regime]["best"] for regime in ("sparse", "dense", "inherited")
-    )
-    rare = sparse["against"]["wide-twin"]["rollouts_ratio"]
-    often = dense["against"][dense["strongest"]]["rollouts_ratio"]
-    begun = [n for n in inherited["arms"]["replay"]["rollouts_to_target"] if n is not None]
-    return [
-        f"{ratio(rare['point'])} times the rollouts (95 % interval from {ratio(rare['low'])})",
-        f"{ratio(often['point'])} times ({ratio(often['low'])} to {ratio(often['high'])})",
-        f"{span(begun)} rollouts",
-    ]
+def sparse(results: Results) -> list[str]:
+    """Replay against the wide run where success is rare, each at its best."""
+    rare = results["figures"]["best"]["against"]["wide-twin"]["rollouts_ratio"]
+    return [f"{ratio(rare['point'])} times the rollouts (95 % interval from {ratio(rare['low'])})"]
+
+
+def dense(results: Results) -> list[str]:
+    """Replay against the strongest run without it where success is common."""
+    best = results["figures"]["best"]
+    often = best["against"][best["strongest"]]["rollouts_ratio"]
+    return [f"{ratio(often['point'])} times ({ratio(often['low'])} to {ratio(often['high'])})"]
+
+
+def inherited(results: Results) -> list[str]:
+    """When replay that begins with an earlier pool arrives."""
+    begun = results["figures"]["best"]["arms"]["replay"]["rollouts_to_target"]
+    return [f"{span([n for n in begun if n is not None])} rollouts"]
 
 
 def notes(results: Results) -> list[str]:
@@ -79,7 +83,9 @@ def speed(results: Results) -> list[str]:
 
 QUOTES: dict[str, Quoting] = {
     "promises": promises,
-    "replay_gain": gain,
+    "replay_gain_sparse": sparse,
+    "replay_gain_dense": dense,
+    "replay_gain_inherited": inherited,
     "notes": notes,
     "continual": continual,
     "vs_trl": speed,

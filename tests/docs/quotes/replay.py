@@ -62,29 +62,43 @@ def regime(found: Results) -> str:
     return f"{8 * int(setting(found['settings'], 'run.steps'))} rollouts " + "\n| ".join(rows)
 
 
-def gain(results: Results) -> list[str]:
-    """The table, and the ratios that the prose gives with their intervals."""
-    figures = results["figures"]
-    sparse, dense, dear = (figures[name]["best"] for name in ("sparse", "dense", "dear"))
-    wide = sparse["against"]["wide-twin"]
-    strongest = dense["against"][dense["strongest"]]
-    ratios = (
-        wide["rollouts_ratio"],
-        wide["seconds_ratio"],
-        strongest["rollouts_ratio"],
-    )
+def sparse(results: Results) -> list[str]:
+    """The rows of the table, and the ratios that the prose gives with their intervals."""
+    found = results["figures"]
+    wide = found["best"]["against"]["wide-twin"]
+    return [regime(found), within(wide["rollouts_ratio"]), within(wide["seconds_ratio"])]
+
+
+def inherited(results: Results) -> list[str]:
+    """The rows of the table, and when replay arrives."""
+    found = results["figures"]
+    begun = found["best"]["arms"]["replay"]["rollouts_to_target"]
+    return [regime(found), f"{span([n for n in begun if n is not None])} rollouts"]
+
+
+def dense(results: Results) -> list[str]:
+    """The rows of the table, the strongest run without replay, and replay as it is set."""
+    found = results["figures"]
+    strongest = found["best"]["against"][found["best"]["strongest"]]
     costs = strongest["seconds_ratio"]
-    saves = dear["against"][dear["strongest"]]["seconds_ratio"]
-    as_set = figures["dense"]["untuned"]["rollouts_ratio"]
-    begun = figures["inherited"]["best"]["arms"]["replay"]["rollouts_to_target"]
     return [
-        *map(regime, figures.values()),
-        *(f"{ratio(r['point'])}, {ratio(r['low'])} to {ratio(r['high'])})" for r in ratios),
+        regime(found),
+        within(strongest["rollouts_ratio"]),
         f"{ratio(costs['point'])} of replay's seconds ({ratio(costs['low'])} to",
-        f"{ratio(saves['point'])} times faster",
-        f"{ratio(as_set['point'])} times better",
-        f"{span([n for n in begun if n is not None])} rollouts",
+        f"{ratio(found['untuned']['rollouts_ratio']['point'])} times better",
     ]
+
+
+def dear(results: Results) -> list[str]:
+    """The rows of the table, and the time that replay saves."""
+    found = results["figures"]
+    saves = found["best"]["against"][found["best"]["strongest"]]["seconds_ratio"]
+    return [regime(found), f"{ratio(saves['point'])} times faster"]
+
+
+def within(found: Results) -> str:
+    """A ratio with its interval, as prose has it at the end of brackets."""
+    return f"{ratio(found['point'])}, {ratio(found['low'])} to {ratio(found['high'])})"
 
 
 def epochs(results: Results) -> list[str]:
@@ -180,7 +194,10 @@ def draw(results: Results) -> list[str]:
 
 
 QUOTES: dict[str, Quoting] = {
-    "replay_gain": gain,
+    "replay_gain_sparse": sparse,
+    "replay_gain_inherited": inherited,
+    "replay_gain_dense": dense,
+    "replay_gain_dear": dear,
     "replay_settings_epochs_sparse": epochs,
     "replay_settings_epochs_dense": epochs,
     "replay_settings_buffer": buffer,
