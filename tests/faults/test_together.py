@@ -78,8 +78,10 @@ def write_on(path: Path, journal: str, until: float) -> str:
 
 
 def _without_references(step: int, variant: int) -> Batch:
-    """A step that neither draws nor evicts earlier rows: what goes is decided above."""
-    return replace(FAKE.step(step, variant), draws=(), uses=(), marks=())
+    """A step that names no earlier rows: what goes is decided above, and reclaimed for good."""
+    batch, fresh = FAKE.step(step, variant), set(FAKE.ids(step))
+    scores = [score for score in batch.scores if score.trajectory in fresh]
+    return replace(batch, draws=(), uses=(), scores=scores, marks=())
 
 
 def read_on(path: Path, look: Callable[[SqliteReader], None], until: float) -> str:
