@@ -65,8 +65,13 @@ def regime(found: Results) -> str:
 def sparse(results: Results) -> list[str]:
     """The rows of the table, and the ratios that the prose gives with their intervals."""
     found = results["figures"]
-    wide = found["best"]["against"]["wide-twin"]
-    return [regime(found), within(wide["rollouts_ratio"]), within(wide["seconds_ratio"])]
+    twin, wide = (found["best"]["against"][name] for name in TWINS)
+    return [
+        regime(found),
+        f"twin: {within(twin['rollouts_ratio_restricted'])}",
+        f"wide run: {within(wide['rollouts_ratio_restricted'])}",
+        within(wide["seconds_ratio_restricted"]),
+    ]
 
 
 def inherited(results: Results) -> list[str]:
