@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from .spelling import DOMAINS, Quoting, Results, percent, ratio, span
+from .spelling import DOMAINS, Quoting, Results, estimate, percent, ratio, span
 
 
 def promises(results: Results) -> list[str]:
@@ -35,10 +35,13 @@ def sparse(results: Results) -> list[str]:
 
 
 def dense(results: Results) -> list[str]:
-    """Replay against the strongest run without it where success is common."""
-    best = results["figures"]["best"]
-    often = best["against"][best["strongest"]]["rollouts_ratio"]
-    return [f"{ratio(often['point'])} times ({ratio(often['low'])} to {ratio(often['high'])})"]
+    """Replay against either run without it where success is common, each at its best."""
+    against = results["figures"]["best"]["against"]
+    twin, wide = (estimate(against[name]["rollouts_ratio"]) for name in ("twin", "wide-twin"))
+    return [
+        f"they need {twin} and {wide} times the rollouts",
+        f"{ratio(against['wide-twin']['seconds_ratio']['point'])} of the time",
+    ]
 
 
 def inherited(results: Results) -> list[str]:

@@ -82,15 +82,18 @@ def inherited(results: Results) -> list[str]:
 
 
 def dense(results: Results) -> list[str]:
-    """The rows of the table, the strongest run without replay, and replay as it is set."""
+    """The rows of the table, either run without replay, and replay as it is set."""
     found = results["figures"]
-    strongest = found["best"]["against"][found["best"]["strongest"]]
-    costs = strongest["seconds_ratio"]
+    twin, wide = (found["best"]["against"][name] for name in TWINS)
+    as_set = found["untuned"]
     return [
         regime(found),
-        within(strongest["rollouts_ratio"]),
-        f"{ratio(costs['point'])} of replay's seconds ({ratio(costs['low'])} to",
-        f"{ratio(found['untuned']['rollouts_ratio']['point'])} times better",
+        within(twin["rollouts_ratio"]),
+        within(wide["rollouts_ratio"]),
+        "the twin needs " + estimate(twin["seconds_ratio"]).replace(" (", " of replay's seconds ("),
+        "the wide run " + estimate(wide["seconds_ratio"]).replace(" (", " of them ("),
+        f"{ratio(as_set['rollouts_ratio']['point'])} times better than the "
+        f"{TWINS[as_set['against']]}'s",
     ]
 
 
