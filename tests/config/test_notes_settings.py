@@ -45,6 +45,11 @@ def test_notes_are_off_by_default() -> None:
         (("notes.template=no place",), "notes.template"),
         (('notes.template="{} {}"',), "exactly once"),
         (("notes.rollout=mixed", "notes.share=0.1"), "no guided row"),
+        # Just below a sixth: in floating point the product would be 1.
+        (
+            ("notes.rollout=mixed", "rollout.rows_per_task=6", f"notes.share={1 / 6!r}"),
+            "no guided row",
+        ),
         (("notes.evaluation=mixed",), "eval.rows"),
         (("distill.every=1", "distill.by=endpoint"), "distill.url"),
         (("distill.url=ftp://somewhere",), "distill.url"),

@@ -7,7 +7,7 @@ import torch
 
 from recollect.config.loading import load_config
 from recollect.models import threads
-from recollect.train.parts import policy_from
+from recollect.train.parts import load_as_is, policy_from
 
 MANY = 3
 
@@ -41,3 +41,11 @@ def test_what_the_environment_says_is_left_alone(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OMP_NUM_THREADS", str(MANY))
     assert threads_of() == MANY
     assert threads_of("model.threads=2") == 2, "a run's own setting comes first"
+
+
+def test_a_model_that_does_not_train_here_gets_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examinations of a continual run, between its stages."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    config = load_config("demo", []).config
+    load_as_is(config, config.model.name)
+    assert torch.get_num_threads() == 1

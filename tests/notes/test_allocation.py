@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import pytest
 
+from recollect.config.schema.notes import share_of
 from recollect.notes.allocation import (
     guided_count,
     guided_rows,
     keeps_alone,
     kept_count,
     kept_tasks,
-    share_of,
 )
 from recollect.types import TaskKey
 

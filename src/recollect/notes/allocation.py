@@ -9,19 +9,14 @@ group half to even, its paper and its task level round down.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from recollect.config.schema.notes import share_of
 from recollect.randomness import stream
 from recollect.types import TaskKey
 
 RolloutMode: TypeAlias = Literal["bare", "mixed", "all"]
 TrainMode: TypeAlias = Literal["keep", "strip", "hybrid"]
-
-
-def share_of(count: int, share: float) -> int:
-    """floor(count x share), exactly as the share is written."""
-    return int(count * Fraction(repr(float(share))))
 
 
 def guided_count(rows: int, mode: RolloutMode, share: float) -> int:

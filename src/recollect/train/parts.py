@@ -143,6 +143,7 @@ def _unchanged(config: Config, name: str, revision: str | None) -> Policy:
         name, dtype=config.model.dtype, device=config.model.device, revision=revision
     )
     _align(policy)
+    choose_threads(policy, config.model.threads)
     return policy
 
 

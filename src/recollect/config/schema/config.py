@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from pydantic import Field, model_validator
 
 from recollect.config.schema.adapt import AdaptSettings
@@ -18,7 +16,7 @@ from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.evaluation import EvalSettings
 from recollect.config.schema.generator_rules import check_generator
 from recollect.config.schema.model import ModelSettings
-from recollect.config.schema.notes import NotesSettings
+from recollect.config.schema.notes import NotesSettings, share_of
 from recollect.config.schema.parallel_rules import check_parallel
 from recollect.config.schema.pool import PoolSettings
 from recollect.config.schema.remote import RemoteSettings
@@ -163,7 +161,7 @@ class Config(Section):
             (notes.rollout, "rollout.rows_per_task", rows),
             (notes.evaluation, "eval.rows", self.eval.rows),
         ):
-            if mode == "mixed" and notes.share and math.floor(count * notes.share) == 0:
+            if mode == "mixed" and notes.share and share_of(count, notes.share) == 0:
                 raise conflict(
                     "notes.share",
                     name,

@@ -77,5 +77,6 @@ class CorrectionSettings(Section):
         default=None,
         gt=1,
         description="A drawn row is left out of the step when the 99 % quantile of its policy "
-        "ratios is above this; costs a pass over the drawn rows. none = no row is left out.",
+        "ratios is above this, and is not drawn again; costs a pass over the drawn rows. none = no "
+        "row is left out.",
     )

@@ -90,7 +90,8 @@ class ModelSettings(Section):
         le=1024,
         description="Threads of the CPU that compute it. none = OMP_NUM_THREADS where that is set; "
         "otherwise one for a model of less than 10 million parameters, which more only slow down, "
-        "and all cores for a larger one. Another number rounds otherwise in the last digits.",
+        "and all cores for a larger one (in a comparison its share of them). Another "
+        "number rounds otherwise in the last digits.",
     )
     gradient_checkpointing: bool = Field(
         default=False,

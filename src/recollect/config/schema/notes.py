@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -12,6 +13,11 @@ from recollect.wire.address import url_problem
 
 PLACEHOLDER = "{}"
 TEMPLATE = "\n\nSome Related Experience to help you to complete the task:<EXP>{}</EXP>"
+
+
+def share_of(count: int, share: float) -> int:
+    """floor(count x share), exactly as the share is written: the rounding rule of all counts."""
+    return int(count * Fraction(repr(float(share))))
 
 
 class NotesSettings(Section):

@@ -83,13 +83,15 @@ class PoolSettings(Section):
         default=None,
         ge=1,
         le=MOST,
-        description="Rows of a task that are kept for replay, best by draw.choice. none = all.",
+        description="Rows of a task that are kept for replay, best by draw.choice; those of the "
+        "newest step come on top. none = all.",
     )
     max_rows: int | None = Field(
         default=None,
         ge=1,
         le=MOST,
-        description="Rows that are kept for replay; the most useless go first. none = all.",
+        description="Rows that are kept for replay, but at least those of the newest step; the "
+        "most useless go first. none = all.",
     )
     max_bytes: int | None = Field(
         default=None,

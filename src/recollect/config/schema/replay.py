@@ -59,7 +59,8 @@ class ReplaySettings(Section):
         default=2,
         ge=1,
         le=1000,
-        description="Optimiser updates on stored rows that follow those on fresh rows (buffer).",
+        description="Optimiser updates on stored rows that follow those on fresh rows (buffer); "
+        "nothing where buffer_place is among.",
     )
     buffer_rows: int | None = Field(
         default=None,
@@ -74,7 +75,7 @@ class ReplaySettings(Section):
         le=100,
         description="Stored rows of a step's extra updates, together, as a share of the rows it "
         "generates; fractions add up over steps. It takes the place of buffer_rows. none = "
-        "buffer_updates times buffer_rows.",
+        "buffer_updates times buffer_rows, or, among fresh rows, train.minibatches times that.",
     )
     buffer_epochs: int = Field(
         default=1,
