@@ -25,7 +25,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -158,9 +158,9 @@ def ours(size: int, max_age: int | None, quotas: bool = False, anew: bool = Fals
         nonlocal step
         step += 1
         pool.refresh()
-        if anew:
-            index.forget()
-        index.update(rules, Now(RUN, step, step))
+        # Other rules than before: every row is looked at again.
+        now_rules = replace(rules, max_ratio=10.0 + step) if anew else rules
+        index.update(now_rules, Now(RUN, step, step))
         return index.draw(DRAWS, rng)
 
     def happens(drawn: Drawn) -> None:

@@ -2,6 +2,7 @@
 
     python benchmarks/replay_gain.py --jobs 2            everything, two hours on two cores
     python benchmarks/replay_gain.py --regime sparse     one regime; each has a file of its own
+    python benchmarks/replay_gain.py --regime sparse --seeds 12 --tuning-seeds 4 --jobs 2
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
 A step generates one group of eight rows; replay adds updates on stored rows. Every regime is
@@ -12,7 +13,9 @@ knob for how much a row is used: epochs over fresh rows for the twin, updates on
 replay. There a **wide twin** takes part, which generates four groups a step, as many rollouts in
 all: the strongest run without replay may be either. Only "best" says what replay is worth: against
 an untuned twin a gain is easily had by a higher learning rate. **untuned** is replay as set against
-the strongest run without it, what a newcomer gets.
+the strongest run without it, what a newcomer gets. **alone**: seeds that replay's best setting
+brings to the target and neither best run without it does are tried with every setting of the grids
+of those, and the other way round.
 Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
 levels on the way; seconds are of training steps, without evaluations.
 
@@ -31,6 +34,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +55,7 @@ SLOW = Path(__file__).parent / "slow_desk.py"
 MAKE_TINY = Path(__file__).parent.parent / "scripts" / "make_tiny.py"
 RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always the same
 EARLIER = Path("compare/earlier-run").absolute()  # likewise
-TUNING_SEEDS = (1000, 1001)
+TUNING_SEEDS = (1000, 1001, 1002, 1003)
 EARLIER_SEED = 900
 WIDE = "wide-twin"
 RATE = "train.learning_rate"
@@ -179,6 +183,7 @@ def run_regime(
         figures[way], studies[way] = study_figures(study), study
     if len(studies) == 2:
         figures["untuned"] = untuned(studies["same"], studies["best"])
+        figures["alone"] = alone(studies["best"], args.out / name, args.jobs * regime.at_once)
     return figures
 
 
@@ -187,6 +192,45 @@ def untuned(same: Study, best: Study) -> dict[str, Any]:
     replay, strongest = same.arms[0], max(best.arms[1:], key=_strength)
     found = compare(replay.runs, strongest.runs, best.span)
     return {"against": strongest.arm.name, **_ratios(found)}
+
+
+def alone(best: Study, folder: Path, jobs: int) -> dict[str, Any]:
+    """Seeds that only one side brought to the target, and what of the other's grid does there.
+
+    That the best setting of a grid missed a seed does not say that every setting does.
+    """
+    replay, *twins = best.arms
+
+    def there(results: Sequence[ArmResult], place: int) -> bool:
+        return any(result.runs[place].rollouts_to_target.value is not None for result in results)
+
+    found = {}
+    for winner, ours, others in (("replay", [replay], twins), ("twins", twins, [replay])):
+        places = [n for n in range(len(best.seeds)) if there(ours, n) and not there(others, n)]
+        trials = [
+            (result.arm, trial.settings)
+            for result in others
+            for trial in (result.tuned.trials if result.tuned else ())
+        ]
+        arms = [
+            Arm(f"{arm.name}-{number}", (*arm.settings, *settings))
+            for number, (arm, settings) in enumerate(trials)
+        ]
+        seeds = [best.seeds[n] for n in places]
+        solved: dict[str, list[str]] = {str(seed): [] for seed in seeds}
+        if seeds:
+            tried = run_study(
+                arms, seeds, folder / f"alone-{winner}", source="demo",
+                settings=best.settings, target=best.target, jobs=jobs,
+            )  # fmt: skip
+            for place, seed in enumerate(seeds):
+                solved[str(seed)] = [
+                    " ".join((arm.name, *settings))
+                    for (arm, settings), result in zip(trials, tried.arms, strict=True)
+                    if there([result], place)
+                ]
+        found[winner] = {"settings_tried": len(arms), "solved_by": solved}
+    return found
 
 
 def study_figures(study: Study) -> dict[str, Any]:
@@ -298,7 +342,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--regime", choices=list(REGIMES), action="append")
     parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--tuning-seeds", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--tuning-seeds", type=int, default=2, choices=(1, 2, 3, 4))
     parser.add_argument("--same", action="store_true", help="without tuning; writes no results")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("compare/replay_gain"))

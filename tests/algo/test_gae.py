@@ -24,12 +24,11 @@ def slow_gae(
     mask: list[bool],
     gamma: float,
     lam: float,
-    bootstrap: list[float],
 ) -> tuple[list[float], list[float]]:
     """The textbook recursion, token by token: what `gae` must equal."""
     advantages, returns = [0.0] * len(rewards), [0.0] * len(rewards)
-    for row, last in enumerate(bootstrap):
-        ahead, following, waiting = 0.0, last, 0.0
+    for row in set(rows):
+        ahead, following, waiting = 0.0, 0.0, 0.0
         for t in reversed([t for t, of in enumerate(rows) if of == row]):
             waiting += rewards[t]
             if not mask[t]:
@@ -74,21 +73,6 @@ def test_nothing_leaks_from_row_to_row() -> None:
     torch.testing.assert_close(returns, tokens(1.0, 1.0, 0.0, 3.0, 3.0))
 
 
-def test_a_cut_off_episode_is_bootstrapped() -> None:
-    rows, everything = Rows.from_lengths([1, 1]), flags(1, 1)
-    found = gae(
-        tokens(1.0, 1.0),
-        tokens(0.5, 0.5),
-        rows,
-        everything,
-        gamma=0.5,
-        lam=1.0,
-        bootstrap=tokens(0.0, 10.0),
-    )
-    torch.testing.assert_close(found.advantages, tokens(0.5, 5.5))
-    torch.testing.assert_close(found.returns, tokens(1.0, 6.0))
-
-
 def test_nothing_to_do() -> None:
     empty = gae(tokens(), tokens(), Rows.from_lengths([0, 0]), flags(), gamma=1.0, lam=1.0)
     assert empty.advantages.tolist() == []
@@ -113,16 +97,6 @@ def test_wrong_arguments() -> None:
         gae(tokens(0.0, 0.0), tokens(0.0, 0.0), rows, everything, gamma=1.1, lam=1.0)
     with pytest.raises(ValueError, match=r"rewards\[2\], values\[3\]"):
         gae(tokens(0.0, 0.0), tokens(0.0, 0.0, 0.0), rows, everything, gamma=1.0, lam=1.0)
-    with pytest.raises(ValueError, match=r"bootstrap\[2\] must have one entry for 1 rows"):
-        gae(
-            tokens(0.0, 0.0),
-            tokens(0.0, 0.0),
-            rows,
-            everything,
-            gamma=1.0,
-            lam=1.0,
-            bootstrap=tokens(0.0, 0.0),
-        )
     with pytest.raises(ValueError, match=r"rows\[3\]"):
         gae(
             tokens(0.0, 0.0),
@@ -138,13 +112,12 @@ def test_gradient() -> None:
     rows, mask = Rows(torch.tensor([0, 1, 0, 1, 0]), 2), flags(1, 1, 0, 1, 1)
     rewards = tokens(0.1, 0.2, -0.3, 0.4, 0.5, grad=True)
     values = tokens(0.5, -0.1, 0.3, 0.2, 0.7, grad=True)
-    bootstrap = tokens(0.4, 0.0, grad=True)
 
-    def both(r: Tensor, v: Tensor, b: Tensor) -> Tensor:
-        found = gae(r, v, rows, mask, gamma=0.9, lam=0.8, bootstrap=b)
+    def both(r: Tensor, v: Tensor) -> Tensor:
+        found = gae(r, v, rows, mask, gamma=0.9, lam=0.8)
         return torch.cat([found.advantages, found.returns])
 
-    assert torch.autograd.gradcheck(both, (rewards, values, bootstrap))
+    assert torch.autograd.gradcheck(both, (rewards, values))
 
 
 def test_credit_fades_with_gamma_lam_per_sampled_token() -> None:
@@ -169,16 +142,9 @@ def test_equals_the_recursion(batch: Batch, gamma: float, lam: float, random: Ra
     random.shuffle(index)
     rows = Rows(torch.tensor(index, dtype=torch.int64), batch.rows.count)
     rewards, values = batch.advantages, batch.behaviour
-    bootstrap = torch.linspace(-1, 1, rows.count, dtype=torch.float64)
-    found = gae(rewards, values, rows, batch.mask, gamma=gamma, lam=lam, bootstrap=bootstrap)
+    found = gae(rewards, values, rows, batch.mask, gamma=gamma, lam=lam)
     advantages, returns = slow_gae(
-        rewards.tolist(),
-        values.tolist(),
-        index,
-        batch.mask.tolist(),
-        gamma,
-        lam,
-        bootstrap.tolist(),
+        rewards.tolist(), values.tolist(), index, batch.mask.tolist(), gamma, lam
     )
     torch.testing.assert_close(found.advantages, tokens(*advantages))
     torch.testing.assert_close(found.returns, tokens(*returns))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recollect.algo.kl import Estimator, estimate, k1, k2, k3, kl_loss, kl_penalty
+from recollect.algo.kl import Estimator, estimate, k1, k2, k3, kl_loss, kl_penalty, moved
 from recollect.proof import enumerable
 
 from .batches import Batch, batches, bounded, flags, gradient, tokens
@@ -35,13 +35,11 @@ def test_loss_shows_one_estimator_and_differentiates_another() -> None:
     torch.testing.assert_close(gradient(published.sum(), new), expected)
 
 
-def test_weights_scale_value_and_gradient_and_are_constants() -> None:
-    new, ref, mask = tokens(-1.0, -2.0, grad=True), tokens(-1.5, -1.0), flags(1, 1)
-    weights = tokens(2.0, 0.5, grad=True)
-    loss = kl_loss(new, ref, mask, weights=weights)
-    torch.testing.assert_close(loss, kl_loss(new, ref, mask) * weights)
-    torch.testing.assert_close(gradient(loss.sum(), new), tokens(1.0, -0.5))
-    assert gradient(kl_loss(new, ref, mask, weights=weights).sum(), weights).tolist() == [0.0, 0.0]
+def test_how_far_the_policy_has_moved_is_measured_on_the_samplers_tokens() -> None:
+    sampler, now = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.3, 0.5]).double()
+    true = (sampler * (sampler / now).log()).sum()
+    torch.testing.assert_close((sampler * moved((now / sampler).log())).sum(), true)
+    assert torch.isfinite(moved(tokens(1e4, -1e4))).all()
 
 
 def test_the_penalty_is_a_constant() -> None:
@@ -68,8 +66,6 @@ def test_wrong_arguments() -> None:
         kl_penalty(one, one, mask, estimator="k4")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"reference_logprobs\[2\]"):
         k1(one, tokens(-1.0, -1.0))
-    with pytest.raises(ValueError, match=r"weights\[2\]"):
-        kl_loss(one, one, mask, weights=tokens(1.0, 1.0))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -129,11 +125,10 @@ def test_exact_values_and_gradients_on_one_token(seed: int) -> None:
     torch.testing.assert_close(in_reward("k1"), true)
     torch.testing.assert_close(in_reward("k3"), true - mirrored)
 
-    # Sampled by another policy: right with the ratio as weight.
-    behaviour = other.log_softmax(0)
-    ratios = (new - behaviour).exp()
-    loss = kl_loss(new, old, mask, weights=ratios)
-    torch.testing.assert_close(enumerable.gradient((behaviour.exp() * loss).sum(), theta), true)
+    # Sampled by another policy it is not right without the ratio: stored tokens stay out.
+    behaviour = other.log_softmax(0).exp()
+    assert not torch.allclose(as_loss(behaviour), true)
+    torch.testing.assert_close(as_loss(behaviour * (policy / behaviour)), true)
 
 
 def test_over_several_tokens_only_the_reward_sees_later_consequences() -> None:

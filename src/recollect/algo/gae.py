@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recollect.algo.checks import check_floating, check_range, check_same_shape, check_tokens
+from recollect.algo.checks import check_range, check_same_shape, check_tokens
 from recollect.algo.rows import Rows
 
 
@@ -45,7 +45,6 @@ def gae(
     *,
     gamma: float,
     lam: float,
-    bootstrap: Tensor | None = None,
 ) -> Gae:
     """Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438).
 
@@ -54,33 +53,22 @@ def gae(
         G_t     = A_t + V_t
 
     `rewards[N]`, `values[N]` (read inside the mask only; V_t is the value before token t was
-    sampled), `mask` bool[N]. After the last sampled token of a row V is `bootstrap[R]`: 0 for an
-    episode that ended (the default), the critic's estimate for one that was cut off. Differentiable
-    in all inputs; `losses` and `values.value_loss` treat the result as constant.
+    sampled), `mask` bool[N]. After the last sampled token of a row V is 0: an episode that was cut
+    off has ended, with the reward it was given. Differentiable in rewards and values; `losses` and
+    `values.value_loss` treat the result as constant.
     """
     check_tokens(mask, rewards=rewards, values=values)
     check_range(0.0, 1.0, gamma=gamma, lam=lam)
-    last = _row_values(bootstrap, rows, values)
     steps = _steps(rewards, rows, mask)
     now = values[steps.where]
     follows = steps.row[1:] == steps.row[:-1]
-    after = torch.cat([torch.where(follows, now[1:], last[steps.row[:-1]]), last[steps.row[-1:]]])
+    after = torch.cat([torch.where(follows, now[1:], 0.0), now.new_zeros(now[-1:].shape)])
     deltas = steps.rewards + gamma * after - now
     advantages = _discounted_sums(deltas, steps.row, gamma * lam)
     return Gae(
         torch.zeros_like(values).index_copy(0, steps.where, advantages),
         torch.zeros_like(values).index_copy(0, steps.where, advantages + now),
     )
-
-
-def _row_values(bootstrap: Tensor | None, rows: Rows, like: Tensor) -> Tensor:
-    if bootstrap is None:
-        return like.new_zeros(rows.count)
-    check_floating(bootstrap=bootstrap)
-    if tuple(bootstrap.shape) != (rows.count,):
-        shape = list(bootstrap.shape)
-        raise ValueError(f"bootstrap{shape} must have one entry for {rows.count} rows")
-    return bootstrap
 
 
 def _steps(rewards: Tensor, rows: Rows, mask: Tensor) -> _Steps:

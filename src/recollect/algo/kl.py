@@ -20,9 +20,10 @@ An unbiased *value* is not an unbiased *gradient* (Tang & Munos 2025, arXiv:2506
     k2                E[d^2/2 grad log pi]                     biased
     k3                E[(ref/pi - 1 + d) grad log pi]          biased: adds -grad KL(ref || pi)
 
-So: k1 in the reward, or k2 as a loss. On samples from another policy mu each term needs the weight
-pi/mu, as a constant; without it even k2 is biased. As a per-token loss, all of this holds given the
-states that were visited; what a token does to the KL of later tokens is only seen in the reward.
+So: k1 in the reward, or k2 as a loss. On samples from another policy mu each term would need the
+weight pi/mu; without it even k2 is biased, so training leaves stored tokens out of the penalty.
+As a per-token loss, all of this holds given the states that were visited; what a token does to the
+KL of later tokens is only seen in the reward.
 """
 
 from __future__ import annotations
@@ -60,6 +61,14 @@ def k3(logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
     return torch.expm1(beyond.detach() - drift) + drift
 
 
+def moved(log_ratios: Tensor) -> Tensor:
+    """How far the policy has moved from one that sampled the tokens: [N], k3 of KL(sampler || pi).
+
+    `log_ratios[N]` are log pi - log sampler. The mean over the sampler's tokens is the KL.
+    """
+    return k3(-log_ratios, torch.zeros_like(log_ratios))
+
+
 def kl_loss(
     logprobs: Tensor,
     reference_logprobs: Tensor,
@@ -67,14 +76,12 @@ def kl_loss(
     *,
     value: Estimator = "k3",
     gradient: Literal["k2", "k3"] = "k2",
-    weights: Tensor | None = None,
 ) -> Tensor:
     """KL penalty per token to add to the loss: [N], 0 outside the mask.
 
     What is shown and what is differentiated are chosen apart: `value` by its variance (k3), and
     `gradient` by its bias (k2 is right, see above). With k3 for both it is GRPO as published
-    (arXiv:2402.03300). `weights[N]`, constants, are the policy ratios of tokens that another policy
-    sampled: with them the gradient is again that of KL(pi || ref).
+    (arXiv:2402.03300).
     """
     check_tokens(mask, logprobs=logprobs, reference_logprobs=reference_logprobs)
     if gradient not in ("k2", "k3"):
@@ -85,10 +92,7 @@ def kl_loss(
     if gradient != value:
         carrier = estimate(current, reference, gradient)
         shown = shown.detach() + (carrier - carrier.detach())
-    if weights is None:
-        return shown
-    check_tokens(mask, weights=weights)
-    return shown * torch.where(mask, weights.detach(), 0.0)
+    return shown
 
 
 def kl_penalty(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from recollect.randomness import stream
+from recollect.replay.quotas import whole_part
 from recollect.train.companion import TaskLine
 from recollect.types import Task, TaskKey
 
@@ -90,8 +91,7 @@ class Rehearsal:
         return self._before(place + 1) > self._before(place)
 
     def _before(self, place: int) -> int:
-        # 5 * 0.2 is a little more or less than 1 in floating point.
-        return int(place * self._ratio + 1e-9)
+        return whole_part(place * self._ratio)
 
     def _at(self, place: int) -> Task:
         before = self._before(place)

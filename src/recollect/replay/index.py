@@ -127,10 +127,6 @@ class DrawIndex:
         self._tasks.turned.clear()
         self._calendar.note_runs(now)
 
-    def forget(self) -> None:
-        """Let the next update look at every row, as if it were the first."""
-        self._place = None
-
     def take(self, rows: Ints) -> None:
         """Let rows not be drawn again until the next update."""
         self._taken = np.concatenate((self._taken, self._pool.seq[rows]))

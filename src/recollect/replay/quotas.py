@@ -12,10 +12,15 @@ from recollect.replay.sampling import draw
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 
-def at_least_one(amount: float) -> int:
-    """Take the whole part of an amount, but not nothing."""
+def whole_part(amount: float) -> int:
+    """Take the whole part of a share of something."""
     # 0.29 * 100 is a little less than 29 in floating point.
-    return max(1, int(amount + 1e-9))
+    return int(amount + 1e-9)
+
+
+def at_least_one(amount: float) -> int:
+    """Take the whole part of a share of something, but not nothing."""
+    return max(1, whole_part(amount))
 
 
 def fair_shares(totals: Floats, most: Floats, count: int) -> NDArray[np.float64]:

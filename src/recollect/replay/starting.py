@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recollect.replay.quotas import whole_part
+
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
@@ -54,9 +56,4 @@ def quota(share: float, whole: int, since: int, step: int) -> int:
     less than one item a step is an item every few steps, never nothing.
     """
     done, now = step - since, step - since + 1
-    return _floor(now * share * whole) - _floor(done * share * whole)
-
-
-def _floor(value: float) -> int:
-    # 3 * 0.1 * 10 is a little less than 3 in floating point.
-    return int(value + 1e-9)
+    return whole_part(now * share * whole) - whole_part(done * share * whole)

@@ -46,6 +46,17 @@ class Batch:
         return tuple(row for row in self.rows if row.signal)
 
 
+def by_group(rows: Sequence[ScoredRow]) -> tuple[ScoredRow, ...]:
+    """Put stored rows beside the fresh rows of their group, in whatever minibatch those are."""
+    places: dict[str, int] = {}
+
+    def place(row: ScoredRow) -> int:
+        group = row.trajectory.group if row.pick is None else row.pick.group
+        return places.setdefault(group, len(places))
+
+    return tuple(sorted(rows, key=place))
+
+
 def minibatches(rows: Sequence[ScoredRow], count: int) -> list[tuple[ScoredRow, ...]]:
     """Cut rows into `count` parts of nearly equal size, keeping their order; empty parts go."""
     size, rest = divmod(len(rows), count)

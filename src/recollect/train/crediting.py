@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recollect.config.schema.config import Config
 from recollect.replay.pick import Pick
-from recollect.train.batch import Batch, ScoredRow
+from recollect.train.batch import Batch, ScoredRow, by_group
 from recollect.train.credit import Credit, credit, whitened
 from recollect.train.drawn import Drawn
 from recollect.train.learner import Learner
@@ -45,7 +45,7 @@ class Crediting:
             for row, each, pick in zip(rows, found, origins, strict=True)
         ]
         together = len(fresh) + len(drawn.grouped)
-        return Batch(_by_group(scored[:together]), _like(drawn.updates, scored[together:]))
+        return Batch(by_group(scored[:together]), _like(drawn.updates, scored[together:]))
 
     def save(self, folder: Path) -> None:
         """Write what a checkpoint must keep beside the critic."""
@@ -82,17 +82,6 @@ class Crediting:
             gamma=self._algo.gamma,
             lam=self._algo.lam,
         )
-
-
-def _by_group(rows: Sequence[ScoredRow]) -> tuple[ScoredRow, ...]:
-    """Put stored rows beside the fresh rows of their group, in whatever minibatch those are."""
-    places: dict[str, int] = {}
-    labels = [
-        places.setdefault(row.trajectory.group if row.pick is None else row.pick.group, len(places))
-        for row in rows
-    ]
-    order = sorted(range(len(rows)), key=labels.__getitem__)
-    return tuple(rows[place] for place in order)
 
 
 def _like(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recollect.algo.kl import moved
 from recollect.algo.ratios import MAX_LOG_RATIO
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.replay.pick import Pick
@@ -40,9 +41,8 @@ class Ratios:
 
 
 def divergence(log_ratios: NDArray[np.float64]) -> float:
-    """Estimate KL(sampler || now) on the sampler's tokens (k3), in nats per token."""
-    bounded = np.clip(log_ratios, -MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return float(np.mean(np.expm1(bounded) - bounded))
+    """Estimate KL(sampler || now) on the sampler's tokens, in nats per token."""
+    return float(moved(torch.from_numpy(log_ratios)).mean())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from recollect.algo.kl import moved
 from recollect.algo.surrogate import TokenDiagnostics
 from recollect.train.batch import ScoredRow
 from recollect.train.mismatch import Mismatch
@@ -89,7 +90,7 @@ class StepFigures:
         if not drift.numel():
             return
         self.tokens += drift.numel()
-        self.kl += float((torch.expm1(drift) - drift).sum())
+        self.kl += float(moved(drift).sum())
         self.clipped += float(diagnostics.clip_fraction) * drift.numel()
         self.difference += float(drift.abs().sum())
         self.ratio_max = max(self.ratio_max, float(drift.max().exp()))

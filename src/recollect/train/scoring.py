@@ -9,7 +9,7 @@ import torch
 from recollect.algo import advantages
 from recollect.algo.advantages import Advantages
 from recollect.replay.pick import Pick
-from recollect.train.batch import Batch, ScoredRow
+from recollect.train.batch import Batch, ScoredRow, by_group
 from recollect.trajectory import Trajectory
 
 Estimator = Callable[[torch.Tensor, torch.Tensor], Advantages]
@@ -60,12 +60,8 @@ def score(
     found = torch.where(usable, scored.values, torch.nan).tolist()
     signals = (scored.signal | ~usable).tolist()
     origins: list[Pick | None] = [*([None] * len(fresh)), *picks]
-    scored_rows = list(map(ScoredRow, rows, found, signals, origins))
-    if picks:
-        # Stored rows stand beside the fresh rows of their group, in whatever minibatch those are.
-        order = sorted(range(len(rows)), key=labels.__getitem__)
-        scored_rows = [scored_rows[place] for place in order]
-    return Batch(tuple(scored_rows), push=push)
+    scored_rows = tuple(map(ScoredRow, rows, found, signals, origins))
+    return Batch(by_group(scored_rows), push=push)
 
 
 def as_stored(updates: Sequence[Sequence[Pick]]) -> tuple[tuple[ScoredRow, ...], ...]:
