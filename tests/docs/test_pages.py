@@ -81,7 +81,7 @@ def _python(block: Block, trial: Trial) -> None:
         text = text.replace(old, new)
     if trial.urls:
         text = text.replace("http://127.0.0.1:8000/v1", trial.urls[-1])
-    exec(compile(text, block.name, "exec"), {"__name__": "snippet"})
+    exec(compile(text, block.name, "exec"), {"__name__": "__main__"})
 
 
 def _try(block: Block, trial: Trial, folder: Path) -> None:

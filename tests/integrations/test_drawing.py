@@ -142,3 +142,14 @@ def test_drawing_tasks_from_the_pool(store: SqliteStore) -> None:
     assert 8 <= by_task["easy"] <= 50  # a seventh
     with pytest.raises(InvalidRecord, match="strategy"):
         manager.sample_tasks_from_replaypool(strategy="nonsense")  # type: ignore[arg-type]
+
+
+def test_a_row_is_drawn_once_a_step_by_however_many_calls(store: SqliteStore) -> None:
+    manager = saved(store, "argmin", (0.5, 0.3))
+    manager.begin_step(2)
+    found = [manager.get_offpolicy_batch([HostTask("a")]) for _ in range(3)]
+    assert [len(samples) for samples in found] == [1, 1, 0]
+    assert found[0][0].id != found[1][0].id
+    assert manager.record_uses() == 2
+    manager.begin_step(3)
+    assert len(manager.get_offpolicy_batch([HostTask("a")])) == 1

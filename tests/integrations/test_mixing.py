@@ -179,3 +179,13 @@ def test_nobody_is_lost(pool: int, overlap: int, batches: list[int], ratio: floa
             assert everybody == {*names, *(t.task_id for t in mix.displaced)}
             total += len(replayed)
         assert total <= sum(batches) * ratio + 1e-6
+
+
+def test_further_copies_of_a_replayed_task_give_way_and_are_named(store: SqliteStore) -> None:
+    manager, (pooled,) = with_pool(store, 1)
+    mix = ExperienceMixCollateFn(manager, [pooled])
+    other = HostTask("other")
+    replayed, fresh = mix([pooled, pooled, other, HostTask("last")], 0.5)
+    assert [task.task_id for task in replayed] == [pooled.task_id]
+    assert [task.task_id for task in fresh] == ["other", "last"]
+    assert mix.displaced == [pooled]

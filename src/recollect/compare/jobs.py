@@ -229,16 +229,17 @@ def _refuse_shared_servers(jobs: Sequence[Job], parallel: int) -> None:
 
 
 def _failure(job: Job, code: int) -> ComparisonFailed:
-    log = job.path / LOG
+    path = job.path / LOG
+    log = path if path.is_file() else None
     if code < 0:
         return ComparisonFailed(job.path, f"it was killed by signal {-code}", log)
     words = _last_error(log)
     return ComparisonFailed(job.path, words or f"it ended with exit code {code}", log)
 
 
-def _last_error(log: Path) -> str:
+def _last_error(log: Path | None) -> str:
     """Find what a worker said of its failure; a traceback ends with it too."""
-    if not log.is_file():
+    if log is None:
         return ""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line for line in lines if line.strip()]

@@ -130,10 +130,16 @@ class BadComparison(RecollectError):
 class ComparisonFailed(RecollectError):
     """A run of a comparison ended with an error; those that finished are kept."""
 
-    def __init__(self, run: Path | str, why: str, log: Path | str) -> None:
+    def __init__(self, run: Path | str, why: str, log: Path | None) -> None:
+        said = (
+            "It ended before it wrote anything: a script that compares must do so below "
+            'if __name__ == "__main__":, because every run is a process that reads it again.'
+            if log is None
+            else f"Its output is in {log}."
+        )
         super().__init__(
             f"The run {run} failed: {why}.",
-            f"Its output is in {log}. Repair the cause, then give the same command again: "
+            f"{said} Repair the cause, then give the same command again: "
             "finished runs are not repeated.",
         )
 

@@ -61,7 +61,8 @@ def score(
     signals = (scored.signal | ~usable).tolist()
     origins: list[Pick | None] = [*([None] * len(fresh)), *picks]
     scored_rows = tuple(map(ScoredRow, rows, found, signals, origins))
-    return Batch(by_group(scored_rows), push=push)
+    # Without stored rows there is nothing to bring together: the order is the collector's.
+    return Batch(by_group(scored_rows) if picks else scored_rows, push=push)
 
 
 def as_stored(updates: Sequence[Sequence[Pick]]) -> tuple[tuple[ScoredRow, ...], ...]:

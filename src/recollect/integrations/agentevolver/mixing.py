@@ -20,11 +20,13 @@ class ExperienceMixCollateFn(Generic[T]):
     `train_task_manager` has `seed_tasks`, or is itself a list of tasks; tasks seen in batches are
     remembered too, so that synthetic ones come back with their query. Promises:
 
-    - both lists together are as long as the batch, and name each task at most as often as it did;
+    - both lists together are as long as the batch, and name each task at most as often as it did
+      (of a task that is replayed only once: its rows are one group);
     - `exp_ratio` of the batch is replayed as long as the pool has tasks; what it lacks goes back
       to fresh tasks, and fractions of a task go to the next call;
     - experience tasks are copies with `metadata` of their own, so nothing is left in shared ones;
-    - retired tasks give way first. Tasks that gave way are in `displaced` until the next call.
+    - retired tasks give way first. Tasks that gave way are in `displaced` until the next call, and
+      so are further copies of a task that is replayed.
 
     Replay starts once progress is at least `replay_start_ratio`, some step's fresh rows reached
     the share `start_success` of successes (ExGRPO's 0.35; None = not asked), and `start_tasks`
@@ -93,6 +95,11 @@ class ExperienceMixCollateFn(Generic[T]):
         willing = sorted(others, key=lambda each: self._manager.is_resting(each[1]))
         kept = {number for number, _ in willing[:room]}
         self.displaced = [task for number, task in others if number not in kept]
+        seen = set[str]()
+        for task in training_tasks:
+            if (uid := self._uid(task)) in replayed:
+                self.displaced += [task] if uid in seen else []
+                seen.add(uid)
         return [task for number, task in others if number in kept]
 
     def _uid(self, task: T) -> str:

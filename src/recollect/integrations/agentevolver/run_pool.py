@@ -222,8 +222,13 @@ class RunPool:
     def choose(
         self, key: TaskKey, wanted: int, entropies: Mapping[str, float | None] | None = None
     ) -> tuple[list[Sample], list[Draw]]:
-        """Choose rows of a task, the best first, by recorded entropies or the given ones."""
-        rows = self.shelf.usable(key)
+        """Choose rows of a task, the best first, by recorded entropies or the given ones.
+
+        Rows that this step has drawn already are not drawn again.
+        """
+        rows, taken = self.shelf.usable(key), set(self.drawn.values())
+        if taken:
+            rows = rows[[id_ not in taken for id_ in self.shelf.pool.ids(rows)]]
         mode, values = self.settings.exp_select_mode, None
         if entropies is not None:
             known = [entropies.get(id_) for id_ in self.shelf.pool.ids(rows)]

@@ -125,7 +125,7 @@ def from_host(row: HostRow, task: Task, step: Step, success_threshold: float) ->
         tokens=np.concatenate((prompt, response)),
         prompt_length=int(prompt.size),
         sampled=sampled,
-        segments=_segments(row, int(prompt.size), mask.astype(np.bool_)),
+        segments=_segments(row, id_, int(prompt.size), mask.astype(np.bool_)),
         reward=reward,
         success=reward >= success_threshold if row.success is None else bool(row.success),
         logprobs=_values("log_probs", row.log_probs, mask, id_),
@@ -206,11 +206,19 @@ def _values(
     return found
 
 
-def _segments(row: HostRow, prompt: int, mask: Mask) -> tuple[Segment, ...]:
+def _kind(given: str, row: str) -> SegmentKind:
+    try:
+        return SegmentKind(given)
+    except ValueError:
+        problem = f"{given!r} is no kind; use one of {', '.join(kind.value for kind in SegmentKind)}"
+        raise InvalidRecord("segments", problem, row) from None
+
+
+def _segments(row: HostRow, id_: str, prompt: int, mask: Mask) -> tuple[Segment, ...]:
     """Tile the tokens: as the host says, or by prompt and loss mask."""
     spans: list[tuple[SegmentKind, int]] = []
     if row.segments is not None:
-        spans = [(SegmentKind(kind), int(count)) for kind, count in row.segments]
+        spans = [(_kind(kind, id_), int(count)) for kind, count in row.segments]
     else:
         if prompt:
             spans.append((SegmentKind.USER, prompt))
