@@ -14,7 +14,7 @@ from integrations.hosts import (
     manager_of,
     row,
 )
-from recollect.errors import StoreConflict
+from recollect.errors import InvalidRecord, StoreConflict
 from recollect.integrations.agentevolver import (
     ExperienceManager,
 )
@@ -166,3 +166,11 @@ def test_segments_of_the_host_are_kept(store: SqliteStore) -> None:
     (sample,) = manager.get_offpolicy_trajectories_from_memory("a")
     assert [s.kind.value for s in sample.segments] == [kind for kind, _ in spans]
     assert sample.prompt_length == 3
+
+
+def test_a_kind_that_does_not_exist_is_named_with_its_row(store: SqliteStore) -> None:
+    manager = manager_of(store)
+    spans = [("system", 3), ("robot", 2), ("tool", 2), ("assistant", 1)]
+    with pytest.raises(InvalidRecord, match=r"robot.*assistant"):
+        manager.save_trajectories_to_memory([replace(row("a"), segments=spans)])
+    assert not manager.task2trajectories.get("a")

@@ -210,8 +210,8 @@ def _kind(given: str, row: str) -> SegmentKind:
     try:
         return SegmentKind(given)
     except ValueError:
-        problem = f"{given!r} is no kind; use one of {', '.join(kind.value for kind in SegmentKind)}"
-        raise InvalidRecord("segments", problem, row) from None
+        kinds = ", ".join(kind.value for kind in SegmentKind)
+        raise InvalidRecord("segments", f"{given!r} is no kind; use one of {kinds}", row) from None
 
 
 def _segments(row: HostRow, id_: str, prompt: int, mask: Mask) -> tuple[Segment, ...]:
