@@ -5,28 +5,31 @@
     python benchmarks/replay_gain.py --regime sparse --seeds 12 --tuning-seeds 4 --jobs 2
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
-A step generates one group of eight rows; replay adds updates on stored rows. Every regime is
-compared twice on the same seeds: **same**, replay against the same settings with replay off; and
-**best**, each arm with its own best setting, found with the same budget on other seeds. Each has
-three learning rates to choose from, around the best it had in earlier rounds, and three values of a
-knob for how much a row is used: epochs over fresh rows for the twin, updates on stored rows for
-replay. There a **wide twin** takes part, which generates four groups a step, as many rollouts in
-all: the strongest run without replay may be either. Only "best" says what replay is worth: against
-an untuned twin a gain is easily had by a higher learning rate. **untuned** is replay as set against
+A step generates four groups of eight rows, as in the demo; replay adds updates on stored rows.
+Every regime is compared twice on the same seeds: **same**, replay against its **twin**, the same
+settings with replay off; and **best**, each arm with its own best setting, found with the same
+budget on other seeds: three learning rates by three values of a knob for how much a row is used,
+which is epochs over fresh rows for runs without replay, updates on stored rows for replay. There a
+**narrow twin** takes part, which generates one group a step in four times as many steps: the
+strongest run without replay may be either. Only "best" says what replay is worth: against an
+untuned twin a gain is easily had by a higher learning rate. **untuned** is replay as set against
 the strongest run without it, what a newcomer gets. **alone**: seeds that replay's best setting
 brings to the target and neither best run without it does are tried with every setting of the grids
-of those, and the other way round.
-Rollouts and seconds are those until held-out greedy success reaches the regime's target, and
-levels on the way; seconds are of training steps, without evaluations.
+of those, and the other way round. Rollouts and seconds are those until held-out greedy success
+reaches the regime's target, and levels on the way; seconds are of training steps, without
+evaluations.
+
+Grids lie around the best setting of earlier rounds, and replay's settings were chosen on seeds 2000
+to 2005, which take no part here.
 
 The dear regime has the tasks of the dense one and takes its settings; its curves over rollouts are
 those, so only "best" is run. The inherited regime is the sparse one, with its settings, but replay
 begins with the rows of an earlier run: 672 rollouts of the shipped model that somebody else has
-paid for. A twin has no use for them. By themselves, with --regime, these two take the settings
-that the results file of the other one names.
+paid for. A twin has no use for them. By themselves, with --regime, these two take the settings that
+the results file of the other one names.
 
-The runs lie in --out and are not repeated if they are there; each can be looked at with
-`recollect plot`, `recollect pool` and `recollect replay explain`.
+The runs lie in --out and are not repeated if they are there; each can be looked at with `recollect
+plot`, `recollect pool` and `recollect replay explain`.
 """
 
 from __future__ import annotations
@@ -57,20 +60,25 @@ RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always t
 EARLIER = Path("compare/earlier-run").absolute()  # likewise
 TUNING_SEEDS = (1000, 1001, 1002, 1003)
 EARLIER_SEED = 900
-WIDE = "wide-twin"
+NARROW = "narrow-twin"
 RATE = "train.learning_rate"
 LOW, MIDDLE, HIGH = ("5e-5", "1e-4", "2e-4"), ("1e-4", "2e-4", "4e-4"), ("2e-4", "4e-4", "8e-4")
 
 
-def grid(replay: tuple[str, ...], wide: tuple[str, ...], twin: tuple[str, ...]) -> tuple[Axis, ...]:
+def grid(
+    replay: tuple[str, ...],
+    twin: tuple[str, ...],
+    narrow: tuple[str, ...],
+    narrow_epochs: tuple[str, ...] = ("1", "4", "8"),
+) -> tuple[Axis, ...]:
     """Nine settings for each arm: its learning rates, and how often it uses a row."""
     return (
         Axis(RATE, replay, REPLAY.name),
-        Axis(RATE, wide, WIDE),
         Axis(RATE, twin, TWIN.name),
-        Axis("replay.buffer_updates", ("1", "2", "4"), REPLAY.name),
-        Axis("train.epochs", ("1", "4", "8"), WIDE),
+        Axis(RATE, narrow, NARROW),
+        Axis("replay.buffer_updates", ("4", "8", "16"), REPLAY.name),
         Axis("train.epochs", ("1", "4", "8"), TWIN.name),
+        Axis("train.epochs", narrow_epochs, NARROW),
     )
 
 
@@ -92,40 +100,41 @@ class Regime:
         return (*BASE, f"run.steps={self.steps}", *self.settings)
 
     @property
-    def wide(self) -> Arm:
-        """The twin with fewer and larger steps, and its evaluations after as many rollouts."""
-        steps = (f"run.steps={self.steps // 4}", f"eval.every={EVERY // 4}")
-        return Arm(WIDE, (*TWIN.settings, "rollout.tasks_per_step=4", *steps))
+    def narrow(self) -> Arm:
+        """The twin with more and smaller steps, and its evaluations after as many rollouts."""
+        steps = (f"run.steps={self.steps * GROUPS}", f"eval.every={GROUPS}")
+        return Arm(NARROW, (*TWIN.settings, "rollout.tasks_per_step=1", *steps))
 
 
-EVERY = 4  # steps, so 32 rollouts: the grain of rollouts-to-target
+GROUPS = 4  # a step
 BASE = (
     "checkpoint.every=0",
     "eval.tasks=60",
-    f"eval.every={EVERY}",
-    "rollout.tasks_per_step=1",
+    "eval.every=1",  # so 32 rollouts: the grain of rollouts-to-target
+    f"rollout.tasks_per_step={GROUPS}",
 )
 BUFFER = (
     "replay.modes=[buffer]",
+    "replay.buffer_updates=8",
     "replay.buffer_rows=32",
     "pool.max_age=200",
     "pool.max_uses=16",
 )
 REGIMES = {
     # A start that is hardly ever right: nearly all groups are dead.
-    "sparse": Regime((f"model.name={RARE}",), 96, 0.4, grid(MIDDLE, MIDDLE, HIGH)),
+    "sparse": Regime((f"model.name={RARE}",), 24, 0.4, grid(MIDDLE, MIDDLE, HIGH)),
     # The same, with the rows of an earlier run in the pool.
     "inherited": Regime(
         (f"model.name={RARE}",),
-        64,
+        16,
         0.4,
         replay=(f"pool.start_from={EARLIER}", "pool.max_age=none"),
         tuned_in="sparse",
     ),
     # The same tasks from the shipped model: a fifth of the first rows succeed.
-    "dense": Regime((), 72, 0.5, grid(LOW, MIDDLE, MIDDLE)),
+    "dense": Regime((), 18, 0.5, grid(LOW, MIDDLE, LOW, ("4", "8", "16"))),
     # Tools that take their time: nearly all seconds go into rollouts.
-    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 40, 0.5, at_once=9, tuned_in="dense"),
+    "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 10, 0.5, at_once=9, tuned_in="dense"),
 }
 
 
@@ -162,7 +171,7 @@ def run_regime(
     for way in ways:
         arms, tuning = [REPLAY.tuned(regime.replay), TWIN], None
         if way == "best":
-            arms.insert(1, regime.wide)
+            arms.append(regime.narrow)
         if way == "best" and regime.tuned_in:
             chosen = chosen_in(regime.tuned_in, found)
             arms = [arm.tuned(chosen[arm.name]) for arm in arms]

@@ -6,12 +6,11 @@
 
 Every arm is the demo preset with a few settings changed, all at the preset's learning rate: this
 compares arms of replay with each other. What replay is worth is for replay_gain.py, where the twin
-has its own best setting. Group **buffer** begins with a model that is hardly ever right, and takes
-four groups a step; **limits** as well, with one group a step as in replay_gain; **mix** begins with
-the shipped model and only 24 tasks, so that each comes back every sixth step. The groups
-**epochs_sparse** and **epochs_dense** have no replay: they ask whether the wide run of replay_gain
-would be stronger with more epochs than it may choose there, on the seeds of that comparison. "area"
-is the mean held-out success while learning, in points. Each group has a results file of its own.
+has its own best setting. Group **buffer** begins with a model that is hardly ever right; **amount**
+as well, with the settings of replay_gain's sparse regime: how many updates on stored rows, how
+often and how old a row may be; **mix** begins with the shipped model and only 24 tasks, so that
+each comes back every sixth step. "area" is the mean held-out success while learning, in points.
+Each group has a results file of its own.
 """
 
 from __future__ import annotations
@@ -41,25 +40,19 @@ class Group:
     settings: tuple[str, ...]
     arms: dict[str, tuple[str, ...]]
     target: float
-    first_seed: int = 100
-    twin: Arm | None = TWIN
 
     def all_arms(self) -> list[Arm]:
         """The arms in their order, the twin last."""
-        arms = [Arm(name, settings) for name, settings in self.arms.items()]
-        return arms if self.twin is None else [*arms, self.twin]
+        return [*(Arm(name, settings) for name, settings in self.arms.items()), TWIN]
 
 
-def more_epochs(regime: str) -> Group:
-    """Give the strongest run without replay more epochs than replay_gain lets it choose."""
-    wide = (*REGIMES[regime].wide.settings, "train.learning_rate=2e-4")
-    arms = {
-        "wide-4-epochs": (*wide, "train.epochs=4"),
-        "wide-8-epochs": (*wide, "train.epochs=8"),
-        "wide-8-epochs-half-rate": (*wide, "train.epochs=8", "train.learning_rate=1e-4"),
-    }
-    found = REGIMES[regime]
-    return Group(found.all_settings, arms, found.target, first_seed=0, twin=None)
+def _amount(updates: int, uses: int, age: int) -> tuple[str, ...]:
+    """Updates on stored rows in a step, and how often and how old a row may be."""
+    return (
+        f"replay.buffer_updates={updates}",
+        f"pool.max_uses={uses}",
+        f"pool.max_age={age}",
+    )
 
 
 BASE = ("checkpoint.every=0", "eval.tasks=60")
@@ -80,18 +73,22 @@ GROUPS = {
         },
         0.4,
     ),
-    "limits": Group(
+    "amount": Group(
         (*REGIMES["sparse"].all_settings, BUFFER, "replay.buffer_rows=32"),
         {
-            "age-30-uses-4": ("pool.max_age=30", "pool.max_uses=4"),
-            "age-200-uses-4": ("pool.max_age=200", "pool.max_uses=4"),
-            "age-200-uses-16": ("pool.max_age=200", "pool.max_uses=16"),
-            "age-200-uses-16-alike": ("pool.max_age=200", "pool.max_uses=16", "draw.alpha=0"),
+            "2-updates-4-uses": _amount(2, 4, 30),
+            "4-updates-8-uses": _amount(4, 8, 30),
+            "8-updates-4-uses": _amount(8, 4, 30),
+            "8-updates-16-uses": _amount(8, 16, 30),
+            "8-updates-16-uses-old": _amount(8, 16, 200),
+            "16-updates-32-uses-old": _amount(16, 32, 200),
+            "successes-only": (*_amount(8, 16, 200), "pool.keep=successes"),
+            "all-alike": (*_amount(8, 16, 200), "draw.alpha=0"),
+            "narrow-clip": (*_amount(8, 16, 200), "correction.clip_high=0.2"),
+            "no-replay-4-epochs": (*TWIN.settings, "train.epochs=4"),
         },
         REGIMES["sparse"].target,
     ),
-    "epochs_sparse": more_epochs("sparse"),
-    "epochs_dense": more_epochs("dense"),
     "mix": Group(
         (*BASE, "environment.tasks=24", "run.steps=24", "eval.every=3"),
         {
@@ -144,9 +141,9 @@ def show(figures: dict[str, Any]) -> Table:
     return table
 
 
-def seeds_of(group: Group, args: argparse.Namespace) -> range:
-    """As many seeds as were asked for, from the group's first on."""
-    return range(group.first_seed, group.first_seed + args.seeds)
+def seeds_of(args: argparse.Namespace) -> range:
+    """As many seeds as were asked for; none of replay_gain's."""
+    return range(100, 100 + args.seeds)
 
 
 def run_group(name: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def run_group(name: str, args: argparse.Namespace) -> dict[str, Any]:
     group = GROUPS[name]
     study = run_study(
         group.all_arms(),
-        seeds_of(group, args),
+        seeds_of(args),
         args.out / name,
         source="demo",
         settings=group.settings,
@@ -180,7 +177,7 @@ def main() -> None:
         figures = run_group(name, args)
         if args.seeds >= 3:
             packages = ["torch", "transformers", "numpy"]
-            seeds = seeds_of(GROUPS[name], args)
+            seeds = seeds_of(args)
             path = write_results(f"replay_settings_{name}", figures, seeds, packages)
             Console().print(f"written to {path}")
 
