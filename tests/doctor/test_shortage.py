@@ -44,3 +44,26 @@ def test_what_a_controller_holds_back_is_no_shortage(level: float, names: list[s
     )
     history = History(RunFolder(Path("r")), config, lines, (), None)
     assert [finding.name for finding in replay_findings(history)] == names
+
+
+@pytest.mark.parametrize(("flags", "names"), [([], []), (["replay.start_rows=99"], [])])
+def test_the_first_step_shows_nothing(flags: list[str], names: list[str]) -> None:
+    """In it the pool is empty, whatever was set."""
+    assert [each.name for each in replay_findings(history_of(1, *flags))] == names
+
+
+def test_a_trigger_is_named_from_the_second_step_on() -> None:
+    (found,) = replay_findings(history_of(2, "replay.start_rows=99"))
+    assert found.name == "replay_never_began"
+    assert [change.setting for change in found.changes] == ["replay.start_rows"]
+    # Nothing was waited for that did not come: only a third empty step is a pattern.
+    assert list(replay_findings(history_of(2))) == []
+
+
+def history_of(steps: int, *flags: str) -> History:
+    config = load_config(None, [*BASE, "replay.modes=[buffer]", "run.steps=40", *flags]).config
+    lines = tuple(
+        StepLine(step, steps, 0.0, {"replay/pool_rows": 0.0, "rollout/rows": 64.0})
+        for step in range(1, steps + 1)
+    )
+    return History(RunFolder(Path("r")), config, lines, (), None)

@@ -88,7 +88,8 @@ def _finding_document(finding: Finding) -> dict[str, object]:
 
 def _show(found: Diagnosis, run: Path) -> None:
     from recollect.config.scalars import spell
-    from recollect.doctor.finding import first_changes
+    from recollect.doctor.trial import trial_flags
+    from recollect.train.folder import RunFolder
 
     ratio = "" if found.ratio is None else f", replay ratio {found.ratio:.2f}"
     if found.ratio is not None and found.asked_ratio is not None:
@@ -106,7 +107,7 @@ def _show(found: Diagnosis, run: Path) -> None:
     if not found.findings:
         say("Nothing wrong was found.")
     else:
-        flags = [change.flag for change in first_changes(found.findings)]
+        flags = trial_flags(RunFolder(run).load(), found.findings)
         command = ["recollect", "train", str(run / "config.yaml"), "run.name=NAME"]
         say("To try the first change of each, in a new run:")
         say(f"  {shlex.join([*command, *flags])}")

@@ -57,11 +57,11 @@ def diagnose(folder: RunFolder) -> Diagnosis:
 
 def _unjudged(history: History) -> list[str]:
     """Say what a healthy answer does not cover."""
-    found = []
-    if len(history.steps) < FEWEST:
-        found.append(f"whether the reward grows: {len(history.steps)} steps, it takes {FEWEST}")
-    if history.config.algo.advantage == "gae" and len(history.steps) < critic.FEWEST:
-        found.append(f"the critic: {len(history.steps)} steps, it takes {critic.FEWEST}")
+    found, done = [], len(history.steps)
+    if done < FEWEST:
+        found.append(f"whether the reward grows: it takes {FEWEST} steps, not {done}")
+    if history.config.algo.advantage == "gae" and done < critic.FEWEST:
+        found.append(f"the critic: it takes {critic.FEWEST} steps, not {done}")
     if history.snapshot is None:
         found.append("which rows could be drawn: the store is not where the run says")
     elif history.snapshot.damaged:

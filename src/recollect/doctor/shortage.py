@@ -85,8 +85,9 @@ def _never_began(history: History) -> Iterator[Finding]:
     """Name the trigger that was never met; where all were, the pool had nothing to give."""
     lines, replay = history.steps, history.config.replay
     changes = _trigger_changes(history)
-    if not changes and len(lines) < 3:
-        return  # the pool is empty in the first step, and the second is no pattern
+    # The pool is empty in the first step, whatever was set, and the second is no pattern.
+    if len(lines) < (2 if changes else 3):
+        return
     pool = max(values(lines, "replay/pool_rows"), default=0.0)
     best = max(values(lines, "reward/success"), default=0.0)
     evidence = [
@@ -130,7 +131,7 @@ def _trigger_changes(history: History) -> list[Change]:
     if replay.start_progress is not None and (done - 1) / config.run.steps < replay.start_progress:
         text = f"{done} of {config.run.steps} steps are done"
         changes.append(change(config, "replay.start_progress", None, text))
-    return changes
+    return [each for each in changes if each.to != each.now]
 
 
 def _began_late(history: History, since: list[StepLine]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from statistics import median
 
 from .spelling import Quoting, Results, estimate, points, ratio, setting, short, span, spread
 
-TWINS = {"twin": "twin", "wide-twin": "wide run"}
+TWINS = {"twin": "twin", "narrow-twin": "narrow run"}
 BUFFER = {
     "buffer-of-successes": "`buffer`, successes only (`pool.keep`)",
     "buffer-young": "`buffer`, rows of at most 8 updates' age",
@@ -46,7 +46,7 @@ DRAWS = ("all rules", "age limit", "quotas", "made anew", "cpprb", "torchrl")
 def regime(found: Results) -> str:
     """The rows of a regime after its description; the strongest at its best is bold."""
     rows = []
-    for way, twin in (("same", "twin"), ("best", "twin"), ("best", "wide-twin")):
+    for way, twin in (("same", "twin"), ("best", "twin"), ("best", "narrow-twin")):
         if way not in found:
             continue
         study = found[way]
@@ -58,8 +58,8 @@ def regime(found: Results) -> str:
             f"{estimate(against['final_difference'], points)} | "
             f"{arms['replay']['reached']}, {arms[twin]['reached']} |"
         )
-    # A step is a group of eight rows.
-    return f"{8 * int(setting(found['settings'], 'run.steps'))} rollouts " + "\n| ".join(rows)
+    # A step is four groups of eight rows.
+    return f"{32 * int(setting(found['settings'], 'run.steps'))} rollouts " + "\n| ".join(rows)
 
 
 def sparse(results: Results) -> list[str]:
