@@ -106,18 +106,7 @@ def run_study(
         run_jobs(_trials(grids), start, parallel=jobs, tell=tell)
         tuned = {grid.arm.name: grid.choose() for grid in grids}
     final = [arm.tuned(tuned[arm.name].best.settings) if tuned else arm for arm in arms]
-    planned = [
-        [
-            Job(
-                arm.name,
-                seed,
-                folder / arm.name / f"seed-{seed}",
-                arm_config(source, settings, arm, seed),
-            )
-            for seed in seeds
-        ]
-        for arm in final
-    ]
+    planned = [_runs(arm, seeds, folder, source, settings) for arm in final]
     run_jobs(_in_turn(planned), start, parallel=jobs, tell=tell)
     curves = [
         tuple(read_curve(job.path, job.arm, job.seed, diverged=job.diverged) for job in row)
@@ -141,6 +130,17 @@ def run_study(
         arms=results,
         comparisons=tuple(compare(a.runs, results[-1].runs, span) for a in results[:-1]),
     )
+
+
+def _runs(
+    arm: Arm, seeds: Sequence[int], folder: Path, source: Source, settings: Sequence[str]
+) -> list[Job]:
+    """Plan the runs of an arm, one for each seed."""
+    place = folder / arm.name
+    return [
+        Job(arm.name, seed, place / f"seed-{seed}", arm_config(source, settings, arm, seed))
+        for seed in seeds
+    ]
 
 
 def write_study(study: Study) -> tuple[Path, ...]:
