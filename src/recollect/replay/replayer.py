@@ -16,7 +16,7 @@ from recollect.replay.adaptation import Adaptation, Limits
 from recollect.replay.book import Result, TaskBook
 from recollect.replay.buckets import task_weights
 from recollect.replay.choice import Chooser
-from recollect.replay.eligibility import Now, eligible
+from recollect.replay.eligibility import Now, concerning, eligible
 from recollect.replay.eviction import beyond_budget, beyond_task
 from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pick import Pick
@@ -299,7 +299,10 @@ class Replayer:
         ]
 
     def _over_budget(self, arriving: int) -> dict[TrajectoryId, str]:
-        """Name rows that make room for those arriving, among those there when the step began."""
+        """Name rows that make room for those arriving, among those there when the step began.
+
+        Rows that only other runs of the store can have a use for are neither counted nor let go.
+        """
         budget = replace(self._policy.budget, max_rows=self.limits.max_rows)
         found = dict[TrajectoryId, str]()
         if budget == Budget():
@@ -312,16 +315,18 @@ class Replayer:
             rules = replace(rules, max_uses=self.adaptation.most_uses)
         lasting = eligible(self.pool, self._tasks, rules, now, resting=True)
         weights = row_weights(self.pool, self._tasks, policy.weighing, now, lasting)
-        useful = np.where(lasting, weights, -1.0)
-        if budget.rows_per_task is not None and len(self.pool):
-            rows = np.arange(len(self.pool))
+        rows = np.flatnonzero(concerning(self.pool, self._tasks, rules.fingerprints, self._run))
+        lasting = lasting[rows]
+        useful = np.where(lasting, weights[rows], -1.0)
+        if budget.rows_per_task is not None and rows.size:
             # Whatever was best once: a row that can never be drawn again keeps no other's place.
             badness = np.where(lasting, self._chooser.lasting_badness(self.pool, rows), np.inf)
             over = beyond_task(self.pool, rows, badness, budget.rows_per_task)
             found |= dict.fromkeys(self.pool.names(over), "more than pool.rows_per_task")
-            useful[over] = -np.inf  # they make room already
+            useful[np.isin(rows, over)] = -np.inf  # they make room already
         if budget.max_rows is not None or budget.max_bytes is not None:
-            over = beyond_budget(self.pool, useful, budget.max_rows, budget.max_bytes, arriving)
+            most, bytes_ = budget.max_rows, budget.max_bytes
+            over = beyond_budget(self.pool, rows, useful, most, bytes_, arriving)
             found = dict.fromkeys(self.pool.names(over), "beyond the pool's budget") | found
         return found
 
