@@ -201,7 +201,9 @@ class Store(StoreReader, Protocol):
       that honours flushes.
     - **Atomic**: a batch is visible whole or not at all.
     - **Idempotent**: committing the same batch again changes nothing; the same key with other
-      content is refused (StoreConflict), and nothing of that batch is written.
+      content is refused (StoreConflict), and nothing of that batch is written. Marks, of rows
+      or notes, and trials of notes that name no run are a person's: they count each time they
+      are sent.
     - **Fenced**: `fence` makes the store equal, to every reader, to one in which the steps
       after the fence were never written. They can then be committed again under the same ids.
     - **Undisturbed**: a run's draws, uses, scores and marks of rows that somebody fenced, or
