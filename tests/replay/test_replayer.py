@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.ledger import Score, TaskState, Use
+from recollect.ledger import Mark, Score, TaskState, Use
 from recollect.replay.book import Result, Retirement, TaskBook
+from recollect.replay.choice import Choice
 from recollect.replay.eligibility import Rules
 from recollect.replay.eviction import Keeping
 from recollect.replay.pick import Pick
@@ -16,8 +18,9 @@ from recollect.replay.policy import Amounts, Budget
 from recollect.replay.replayer import Replayer
 from recollect.replay.starting import Triggers
 from recollect.replay.weights import Weighing, priority_weights
-from recollect.store.records import Batch
-from recollect.types import Action, group_id
+from recollect.store.records import Batch, Query
+from recollect.store.sqlite import SqliteStore
+from recollect.types import Action, RunId, Status, TrajectoryId, group_id
 
 from .pools import (
     NEVER,
@@ -36,6 +39,7 @@ A, B, C = TASKS[:3]
 MIX = Amounts(mix_ratio=0.5)
 REPAIR = Amounts(repair_rows=1)
 BUFFER = Amounts(buffer_updates=2, buffer_rows=2)
+OTHER = RunId("run-b")
 
 
 def names(picks: Iterable[Pick]) -> list[str]:
@@ -455,3 +459,56 @@ def test_budgets_hold_after_the_marks_are_written() -> None:
         assert len(replayer.pool) == 20
         held = Counter(replayer.pool.facts["task"].tolist())
         assert max(held.values()) <= 6
+
+
+# -- rows that cannot be read -------------------------------------------------------------
+
+
+def damage(store: SqliteStore, *seqs: int) -> None:
+    with sqlite3.connect(store.path) as link:
+        link.executemany("UPDATE payloads SET frame = x'00' WHERE seq = ?", [(s,) for s in seqs])
+    link.close()
+
+
+@pytest.mark.parametrize("choice", ["newest", "likeliest"])
+def test_damaged_rows_are_left_out(choice: Choice) -> None:
+    """They join no group, so a group without another success is still to be repaired."""
+    plants = [Plant(A), Plant(A), Plant(B), *(Plant(C, advantage=1.0 + n) for n in range(6))]
+    with planted(*plants) as store:
+        damage(store, 2, 3, 5, 6, 9)
+        amounts = Amounts(1.0, repair_rows=1, buffer_updates=1, buffer_rows=9)
+        replayer = begun(make_replayer(store, amounts, choice=choice))
+        mixed = {each.task: names(each.picks) for each in replayer.mix(3)}
+        picks = [pick for each in (A, B, C) for pick in replayer.repair(fresh(each, 1, False))]
+        if choice == "newest":
+            assert (mixed, names(picks)) == ({A: [], B: [], C: []}, ["row-0", "row-7"])
+        else:  # the policy is asked about what can be read
+            assert (mixed, names(picks)) == ({A: ["row-0"], B: [], C: ["row-7"]}, [])
+        (update,) = replayer.buffer()
+        assert set(names(update)) == {"row-3", "row-6"}
+        assert set(replayer.lost) == {"row-1", "row-2", "row-4", "row-5", "row-8"}
+        assert set(replayer.lost.values()) == {"it is too short for a header"}
+        quarantined = store.rows(Query(status=Status.QUARANTINED)).rows
+        assert {row.id for row in quarantined} == set(replayer.lost)
+        assert not replayer.in_vain
+        begun(replayer, 2, 2)
+        assert not replayer.lost
+        assert len(replayer.pool) == len(plants) - len(quarantined)
+
+
+def test_rows_that_somebody_took_away_are_left_out() -> None:
+    """Another run of the store is resumed, and its rows are pruned, within a step of this one."""
+    theirs = [Plant(A, run=OTHER, step=3 + n % 2, advantage=1.0 + n) for n in range(4)]
+    mine = [Plant(A, advantage=0.5), Plant(A, advantage=-0.5), Plant(B)]
+    with planted(*theirs, *mine) as store:
+        budget = Budget(max_rows=1)
+        replayer = begun(make_replayer(store, BUFFER, budget=budget))
+        store.fence(OTHER, 3, "resumed")
+        marks = [Mark(TrajectoryId("row-0"), Action.EVICT, "test")]
+        store.commit(Batch(marks=marks))
+        store.reclaim(None, None, False)
+        picks = [pick for update in replayer.buffer() for pick in update]
+        assert set(names(picks)) <= {"row-2", "row-4", "row-5"}
+        assert len(picks) + len(replayer.lost) == 4
+        assert replayer.lost
+        assert set(gone(replayer)) <= {f"row-{n}" for n in range(1, 7)}, "row-0 has no name"

@@ -8,11 +8,11 @@ import pytest
 
 from factories import FakeRun, make_trajectory, person_mark
 from recollect.errors import InvalidRecord, UnknownId
-from recollect.ledger import Mark, Score
+from recollect.ledger import Draw, Mark, Score, Use
 from recollect.proof.logical import all_rows, logical_dump
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Query, Row
-from recollect.types import Action, RunId, Status, TrajectoryId
+from recollect.types import Action, GroupId, RunId, Status, TrajectoryId
 from store.place import write_steps
 
 FAKE = FakeRun(seed=51)
@@ -55,6 +55,10 @@ def fresh_rows(store: Store, count: int = 6) -> list[TrajectoryId]:
 def mark(store: Store, id_: TrajectoryId, action: Action, step: int | None = None) -> None:
     run = None if step is None else FAKE.id
     store.commit(Batch(marks=[Mark(id_, action, "test", run, step)]))
+
+
+def draw_of(id_: TrajectoryId, slot: int) -> Draw:
+    return Draw(OTHER.id, 5, slot, id_, GroupId("g"), 0, 1.0, "test")
 
 
 class RemovalPromises:
@@ -260,6 +264,39 @@ class RemovalPromises:
             store.resolve(FAKE.row_id(1, 0))
         with pytest.raises(UnknownId):
             mark(store, FAKE.row_id(1, 0), A.BAN)
+
+    @pytest.mark.parametrize("removed", [False, True])
+    def test_a_step_that_began_before_a_fence_is_finished_after_it(
+        self, store: Store, removed: bool
+    ) -> None:
+        """One run drew rows of another, which is resumed meanwhile, and perhaps pruned."""
+        write_steps(store, FAKE, 2)
+        store.commit(OTHER.setup())
+        drawn, late, kept = FAKE.row_id(1, 0), FAKE.row_id(1, 1), FAKE.row_id(0, 0)
+        store.commit(Batch(draws=[draw_of(drawn, 0)]))
+        store.fence(FAKE.id, 0, "resumed")
+        if removed:
+            store.reclaim(None, None, True)
+        store.commit(Batch(draws=[draw_of(late, 1), draw_of(kept, 2)]))
+        told = Batch(
+            uses=[Use(OTHER.id, 5, slot, id_) for slot, id_ in enumerate((drawn, late, kept))],
+            scores=[Score(OTHER.id, 5, id_, 1.0, 2.0) for id_ in (drawn, late, kept)],
+            marks=[Mark(late, A.EVICT, "beyond the budget", OTHER.id, 5)],
+        )
+        for _ in range(2):
+            store.commit(told)
+        assert store.uses(OTHER.id) == list(told.uses)
+        assert len(store.draws(OTHER.id)) == 3
+        assert row_of(store, kept).priority == 2.0
+        assert list(store.verify()) == []
+        with pytest.raises(UnknownId):  # a person's word is about what shows
+            mark(store, late, A.EVICT)
+        # The other run makes its rows again: what was said of them counts, if it was kept.
+        store.commit(FAKE.step(1))
+        assert row_of(store, drawn).priority == 2.0
+        assert OTHER.id in {use.run for use in store.uses(trajectory=drawn)}
+        assert row_of(store, late).status is (Status.LIVE if removed else Status.EVICTED)
+        assert list(store.verify()) == []
 
     def test_reclaiming_fenced_rows_changes_nothing_that_shows(self, store: Store) -> None:
         write_steps(store, FAKE, 6)

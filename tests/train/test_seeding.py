@@ -12,11 +12,13 @@ from recollect.ledger import Run, Score
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch, Query
+from recollect.telemetry.events import Event, StepFinished
 from recollect.train.folder import RunFolder
+from recollect.train.loop import train
 from recollect.train.session import open_session
 from recollect.types import RunId
 
-from .small import make_config, make_model, open_run, run_to_end
+from .small import Recorder, make_config, make_model, open_run, run_to_end
 
 SHORT = ("run.steps=2", "eval.every=0", "checkpoint.every=0", "environment.tasks=4")
 BUFFER = ("replay.modes=[buffer]", "replay.buffer_rows=4")
@@ -80,6 +82,33 @@ def test_ages_are_those_of_the_beginning_however_often_a_run_begins(
     with open_session(RunFolder(tmp_path / "run"), {}) as session:
         assert Pool(session.store).ages(0, session.run).tolist() == before
         assert len(session.store.events(session.run, 0)) == 1
+
+
+def test_a_run_that_begins_with_its_own_store_begins_as_often_as_it_must(
+    model: Path, tmp_path: Path
+) -> None:
+    """It shares the store with the run before it, and is killed before its first checkpoint."""
+    shared = f"store.path={tmp_path / 'pool.db'}"
+    run_to_end(tmp_path / "a", make_config(model, *SHORT, shared))
+    here = f"pool.start_from={tmp_path / 'a' / '..' / 'pool.db'}"  # spelt another way
+    config = make_config(model, *SHORT, *BUFFER, shared, here)
+
+    def then(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_to_end(tmp_path / "b", config, Recorder(then))
+    with open_reader(tmp_path / "pool.db") as store:
+        drawn = store.draws(RunId("b"), 1)
+        noted = store.events(RunId("b"), 0)
+        assert {store.row(draw.trajectory).run for draw in drawn} == {"a"}
+    with open_session(RunFolder(tmp_path / "b"), {}) as session:
+        assert train(session).step == 2
+    with open_reader(tmp_path / "pool.db") as store:
+        assert store.draws(RunId("b"), 1) == drawn
+        assert store.events(RunId("b"), 0) == noted
+        assert list(store.verify()) == []
 
 
 def test_the_newest_score_is_that_of_the_later_run(first: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.replay.pool import Pool
-from recollect.replay.sampling import Drawn, draw
+from recollect.replay.sampling import NOTHING, Drawn, draw
 from recollect.trajectory import Trajectory
 
 Choice: TypeAlias = Literal["lowest_entropy", "highest_entropy", "random", "newest", "likeliest"]
@@ -45,8 +45,13 @@ class Chooser:
             drawn = draw(weights, count, rng)
             return Drawn(rows[drawn.positions], drawn.probabilities)
         if self.choice == "likeliest":
-            rows = rows[-self.candidates :]
-        keys = self._badness(pool, rows)
+            readable = pool.read(rows[-self.candidates :])
+            if not readable:
+                return NOTHING
+            rows = np.fromiter(readable, np.int64, len(readable))
+            keys: Floats = -np.asarray(self.likelihood(list(readable.values())), dtype=np.float64)
+        else:
+            keys = self._badness(pool, rows)
         best = np.sort(rows[np.lexsort((-rows, keys))[:count]])
         return Drawn(best, np.ones(best.size))
 
@@ -60,11 +65,9 @@ class Chooser:
         return -rows.astype(np.float64)
 
     def _badness(self, pool: Pool, rows: NDArray[np.int64]) -> Floats:
-        """What is sorted by, the best first."""
+        """What is sorted by, the best first, where no policy is asked."""
         if self.choice == "newest":
             return -rows.astype(np.float64)
-        if self.choice == "likeliest":
-            return -np.asarray(self.likelihood(pool.trajectories(rows)), dtype=np.float64)
         entropies = pool.facts["entropy"][rows].astype(np.float64)
         signed = entropies if self.choice == "lowest_entropy" else -entropies
         return np.where(np.isnan(entropies), np.inf, signed)

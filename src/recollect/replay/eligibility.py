@@ -104,6 +104,18 @@ def _allowed(pool: Pool, rules: Rules, now: Now, rows: Places) -> Mask:
     return found
 
 
+def concerning(pool: Pool, tasks: TaskColumns, fingerprints: Provenance, run: RunId) -> Mask:
+    """Mark the rows that are a run's to keep or to let go: its own, and those it could ever draw.
+
+    A store may be shared: rows of another tokenizer, template or environment, or of tasks that the
+    run does not train on, are of use to somebody else.
+    """
+    mine = [number for number, name in pool.runs.items() if name == run]
+    could = matching(pool, fingerprints) & tasks.known[pool.facts["task"]]
+    found: Mask = could | np.isin(pool.facts["run"], mine)
+    return found
+
+
 def matching(pool: Pool, fingerprints: Provenance) -> Mask:
     """Mark the rows whose fingerprints are exactly these."""
     found: Mask = _right(pool, fingerprints)[pool.facts["provenance"]]

@@ -86,21 +86,26 @@ def counted_bytes(pool: Pool) -> NDArray[np.int64]:
 
 
 def beyond_budget(
-    pool: Pool, useful: Floats, max_rows: int | None, max_bytes: int | None, arriving: int = 0
+    pool: Pool,
+    rows: NDArray[np.int64],
+    useful: Floats,
+    max_rows: int | None,
+    max_bytes: int | None,
+    arriving: int = 0,
 ) -> NDArray[np.int64]:
-    """Find the rows [positions] to let go so that both budgets hold; pinned ones stay.
+    """Find those of `rows` [positions] to let go so that both budgets hold; pinned ones stay.
 
-    The least useful go first (`useful` [n]; below 0 for rows that cannot be drawn), the older of
-    two. `arriving` rows, taken to be of mean size, are about to come and need room as well.
+    The least useful go first (`useful` [len(rows)]; below 0 for rows that cannot be drawn), the
+    older of two. `arriving` rows, of mean size, are about to come and need room as well.
     """
-    if not len(pool):
-        return np.empty(0, np.int64)
-    sizes = counted_bytes(pool)
+    if not rows.size:
+        return rows
+    sizes = counted_bytes(pool)[rows]
     held = int(sizes.sum())
-    expected = held + arriving * held // len(pool)
-    rows = len(pool) + arriving - max_rows if max_rows is not None else 0
+    expected = held + arriving * held // rows.size
+    many = rows.size + arriving - max_rows if max_rows is not None else 0
     surplus = expected - max_bytes if max_bytes is not None else 0
-    free = np.flatnonzero(~pool.pinned)
+    free = np.flatnonzero(~pool.pinned[rows])
     order = free[np.argsort(useful[free], kind="stable")]
     for_bytes = int(np.searchsorted(np.cumsum(sizes[order]), surplus)) + 1 if surplus > 0 else 0
-    return np.sort(order[: max(rows, for_bytes, 0)])
+    return np.sort(rows[order[: max(many, for_bytes, 0)]])

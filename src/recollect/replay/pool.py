@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from recollect.replay import lineage
 from recollect.replay.journal import Journal
+from recollect.replay.reading import names_of, read_rows
 from recollect.store.base import StoreReader
 from recollect.store.records import PACK, Columns, Provenance
 from recollect.trajectory import Trajectory
@@ -100,6 +101,7 @@ class Pool:
         self._last_task = 0
         self.runs: dict[int, RunId] = {}
         self.provenances: dict[int, Provenance] = {}
+        self.lost: dict[str, str] = {}  # since the last refresh: rows `read` had to leave, and why
         self.refresh()
 
     def __len__(self) -> int:
@@ -197,9 +199,23 @@ class Pool:
         """Read the trajectories at these positions from the store."""
         return self._store.get(self.ids(positions))
 
+    def read(self, positions: NDArray[np.int64]) -> dict[int, Trajectory]:
+        """Read the trajectories at these positions that can be read; `lost` tells of the others.
+
+        A frame may be damaged, and another process may have fenced or removed rows meanwhile.
+        """
+        found = read_rows(self._store, self.seq[positions].tolist())
+        self.lost |= found.lost
+        by_seq = zip(positions.tolist(), self.seq[positions].tolist(), strict=True)
+        return {place: found.rows[seq] for place, seq in by_seq if seq in found.rows}
+
     def ids(self, positions: Sequence[int] | NDArray[np.int64]) -> list[TrajectoryId]:
         """Name the trajectories at these positions."""
         return self._store.ids_of([int(self.seq[position]) for position in positions])
+
+    def names(self, positions: NDArray[np.int64]) -> list[TrajectoryId]:
+        """Name those of the trajectories at these positions that nobody removed meanwhile."""
+        return list(names_of(self._store, self.seq[positions].tolist()).values())
 
     def imagine_uses(self, positions: Sequence[int], step: int) -> None:
         """Count a use of these rows here and nowhere else, for simulations.
@@ -218,6 +234,7 @@ class Pool:
     def refresh(self) -> None:
         """Follow the store: rows added, used, pinned, evicted, fenced since the last refresh."""
         changes = self._store.changes(self._change, self._run)
+        self.lost = {}
         if changes.reset:
             self._size, self._columns, self._live = 0, self._empty(0), {}
             self.moves += 1

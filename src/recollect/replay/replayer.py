@@ -16,7 +16,7 @@ from recollect.replay.adaptation import Adaptation, Limits
 from recollect.replay.book import Result, TaskBook
 from recollect.replay.buckets import task_weights
 from recollect.replay.choice import Chooser
-from recollect.replay.eligibility import Now, eligible
+from recollect.replay.eligibility import Now, concerning, eligible
 from recollect.replay.eviction import beyond_budget, beyond_task
 from recollect.replay.index import DrawIndex, Scheme
 from recollect.replay.pick import Pick
@@ -52,7 +52,8 @@ class Replayer:
 
     Call in this order, each step: `begin`, `mix`, then, when fresh rows are there, `repair` and
     `buffer`; at the end `finish`. Promises: every draw is a function of (seed, step, pool, book);
-    no row is drawn twice in a step; the probability of each pick is exact.
+    no row is drawn twice in a step; the probability of each pick is exact. A drawn row that cannot
+    be read is left out (`lost`): that is no reason to end a run.
     """
 
     def __init__(
@@ -103,6 +104,11 @@ class Replayer:
     def can_be_drawn(self) -> NDArray[np.bool_]:
         """Mark those rows of the pool."""
         return self._index.allowed
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Rows that this step could not read, with the reason: damaged, or gone meanwhile."""
+        return self.pool.lost
 
     @property
     def in_vain(self) -> bool:
@@ -264,18 +270,21 @@ class Replayer:
         reason: str,
         weights: Floats | None = None,
     ) -> list[Pick]:
-        """Read the drawn rows; they cannot be drawn again in this step."""
+        """Read the drawn rows; none of them can be drawn again in this step."""
         at = drawn.positions
         self._index.take(at)
-        self.taken += at.tolist()
-        self._joined.update(groups)
+        found = self.pool.read(at)
+        self.taken += found
+        self._joined.update(
+            group for row, group in zip(at.tolist(), groups, strict=True) if row in found
+        )
         ages = np.maximum(self.pool.ages(self._now.version, self._run, at), 0)
         chances = drawn.probabilities
         advantages, priorities = self.pool.advantage[at], self.pool.priority[at]
         return [
             Pick(
                 slot=next(self._slots),
-                trajectory=trajectory,
+                trajectory=found[row],
                 group=group,
                 mode=mode,
                 age=int(ages[place]),
@@ -285,13 +294,15 @@ class Replayer:
                 advantage=_known(advantages[place]),
                 priority=_known(priorities[place]),
             )
-            for place, (trajectory, group) in enumerate(
-                zip(self.pool.trajectories(at), groups, strict=True)
-            )
+            for place, (row, group) in enumerate(zip(at.tolist(), groups, strict=True))
+            if row in found
         ]
 
     def _over_budget(self, arriving: int) -> dict[TrajectoryId, str]:
-        """Name rows that make room for those arriving, among those there when the step began."""
+        """Name rows that make room for those arriving, among those there when the step began.
+
+        Rows that only other runs of the store can have a use for are neither counted nor let go.
+        """
         budget = replace(self._policy.budget, max_rows=self.limits.max_rows)
         found = dict[TrajectoryId, str]()
         if budget == Budget():
@@ -304,17 +315,19 @@ class Replayer:
             rules = replace(rules, max_uses=self.adaptation.most_uses)
         lasting = eligible(self.pool, self._tasks, rules, now, resting=True)
         weights = row_weights(self.pool, self._tasks, policy.weighing, now, lasting)
-        useful = np.where(lasting, weights, -1.0)
-        if budget.rows_per_task is not None and len(self.pool):
-            rows = np.arange(len(self.pool))
+        rows = np.flatnonzero(concerning(self.pool, self._tasks, rules.fingerprints, self._run))
+        lasting = lasting[rows]
+        useful = np.where(lasting, weights[rows], -1.0)
+        if budget.rows_per_task is not None and rows.size:
             # Whatever was best once: a row that can never be drawn again keeps no other's place.
             badness = np.where(lasting, self._chooser.lasting_badness(self.pool, rows), np.inf)
             over = beyond_task(self.pool, rows, badness, budget.rows_per_task)
-            found |= dict.fromkeys(self.pool.ids(over), "more than pool.rows_per_task")
-            useful[over] = -np.inf  # they make room already
+            found |= dict.fromkeys(self.pool.names(over), "more than pool.rows_per_task")
+            useful[np.isin(rows, over)] = -np.inf  # they make room already
         if budget.max_rows is not None or budget.max_bytes is not None:
-            over = beyond_budget(self.pool, useful, budget.max_rows, budget.max_bytes, arriving)
-            found = dict.fromkeys(self.pool.ids(over), "beyond the pool's budget") | found
+            most, bytes_ = budget.max_rows, budget.max_bytes
+            over = beyond_budget(self.pool, rows, useful, most, bytes_, arriving)
+            found = dict.fromkeys(self.pool.names(over), "beyond the pool's budget") | found
         return found
 
     def _rate(self, task: TaskKey) -> str:

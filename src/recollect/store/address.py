@@ -85,6 +85,13 @@ def _check_host(given: str, netloc: str) -> None:
         raise BadAddress("the port after its host is not a number")
 
 
+def is_same(one: Place, other: Place) -> bool:
+    """Tell whether two places are one store, as far as their spelling shows it."""
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.resolve() == other.resolve()
+    return one == other
+
+
 def place_of(given: Path | str | PostgresAddress) -> Place:
     """Say where a store is, from the text that a person gave."""
     if isinstance(given, str) and is_address(given):

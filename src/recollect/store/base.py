@@ -201,9 +201,13 @@ class Store(StoreReader, Protocol):
       that honours flushes.
     - **Atomic**: a batch is visible whole or not at all.
     - **Idempotent**: committing the same batch again changes nothing; the same key with other
-      content is refused (StoreConflict), and nothing of that batch is written.
+      content is refused (StoreConflict), and nothing of that batch is written. Marks, of rows
+      or notes, and trials of notes that name no run are a person's: they count each time they
+      are sent.
     - **Fenced**: `fence` makes the store equal, to every reader, to one in which the steps
       after the fence were never written. They can then be committed again under the same ids.
+    - **Undisturbed**: a run's draws, uses, scores and marks of rows that somebody fenced, or
+      removed for good, since it drew them are accepted (marks of removed rows are dropped).
     - **One trainer per run**: who fences a run, or commits draws, uses, task states or a cursor
       of it, owns it until it closes the store; to others those are StoreLocked. Anybody may add
       trajectories. (With one writer per store that is no question.)

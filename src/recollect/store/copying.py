@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recollect.errors import SameStore, StoreCopyDiffers, StoreNotEmpty, StoreReadOnly
 from recollect.store import open_reader, open_store
-from recollect.store.address import Place, place_of
+from recollect.store.address import Place, is_same, place_of
 from recollect.store.lock import WriterLock
 from recollect.store.records import Finding
 from recollect.store.tables.reader import TableReader
@@ -42,7 +42,7 @@ def copy_store(source: Place | str, target: Place | str) -> CopyReport:
       PostgreSQL source is read as of one moment while others write.
     """
     origin, place = place_of(source), place_of(target)
-    if _is_same(origin, place):
+    if is_same(origin, place):
         raise SameStore(place)
     with _at_rest(origin), open_reader(source) as reader, open_store(target) as store:
         assert isinstance(reader, TableReader)
@@ -56,12 +56,6 @@ def copy_store(source: Place | str, target: Place | str) -> CopyReport:
                 raise StoreCopyDiffers(store.path, table)
         rows = {table: found.rows for table, found in written.items()}
         return CopyReport(str(reader.path), str(store.path), rows, tuple(store.verify()))
-
-
-def _is_same(source: Place, target: Place) -> bool:
-    if isinstance(source, Path) and isinstance(target, Path):
-        return source.resolve() == target.resolve()
-    return source == target
 
 
 @contextmanager

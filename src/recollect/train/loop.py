@@ -27,6 +27,7 @@ from recollect.train.critic_metrics import critic_metrics
 from recollect.train.drawn import Drawn
 from recollect.train.exporting import export_model
 from recollect.train.interrupts import Interrupts
+from recollect.train.left_out import lost_event, lost_warning
 from recollect.train.metrics import step_metrics
 from recollect.train.note_metrics import note_metrics
 from recollect.train.plan import Plan, make_plan
@@ -72,7 +73,7 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
             with watch("collect"):
                 collected = _collect(s, step, requests)
             with watch("draw"):
-                drawn = _draw(s, plan, collected)
+                drawn = _draw(s, step, plan, collected)
             with watch("commit"):
                 _commit(s, step, plan, collected, drawn)
             check_failures(collected, config.rollout.max_failed_share)
@@ -153,18 +154,22 @@ def _collect(s: Session, step: int, requests: list[Request]) -> Collected:
     return collected
 
 
-def _draw(s: Session, plan: Plan, collected: Collected) -> Drawn:
+def _draw(s: Session, step: int, plan: Plan, collected: Collected) -> Drawn:
     """Choose stored rows, now that it is known which groups need them."""
     if s.replayer is None:
         return Drawn()
     picks = [*plan.picks, *s.replayer.repair(collected.trajectories)]
     s.totals.saved += len(plan.picks)
-    return Drawn(tuple(picks), tuple(map(tuple, s.replayer.buffer())))
+    drawn = Drawn(tuple(picks), tuple(map(tuple, s.replayer.buffer())))
+    for warning in lost_warning(step, s.replayer.lost, s.store.path):
+        s.sink.emit(warning)
+    return drawn
 
 
 def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Drawn) -> None:
     """Make fresh rows and draws durable before anything trains on them; have them distilled."""
     version, fresh = s.learner.version, collected.trajectories
+    lost = s.replayer.lost if s.replayer is not None else {}
     s.store.commit(
         StoreBatch(
             tasks=plan.tasks,
@@ -175,7 +180,10 @@ def _commit(s: Session, step: int, plan: Plan, collected: Collected, drawn: Draw
             trajectories=fresh,
             note_trials=s.notes.trials(step, fresh) if s.notes is not None else (),
             draws=[pick.draw(s.run, step) for pick in drawn.every],
-            events=[_failed(s, step, failure) for failure in collected.failures],
+            events=[
+                *(_failed(s, step, failure) for failure in collected.failures),
+                *lost_event(s.run, step, lost),
+            ],
         )
     )
     if s.notes is not None:

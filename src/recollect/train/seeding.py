@@ -6,10 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from recollect.errors import NothingToStartFrom, SameRun
 from recollect.ledger import Group, Run, Score
 from recollect.replay import lineage
+from recollect.replay.eligibility import matching
+from recollect.replay.pool import Pool
 from recollect.store import open_reader, place_of
+from recollect.store.address import Place, is_same
 from recollect.store.base import Store, StoreReader
 from recollect.store.records import Batch, Provenance, Query
 from recollect.train.folder import store_in
@@ -37,10 +42,13 @@ def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -
     Rows keep their ids, their runs and their log-probs; copying again changes nothing. Rows that
     another tokenizer, template, environment or reward made are left behind: here they would be
     read as something they are not. NothingToStartFrom if no row is left; SameRun if the other store
-    knows a run of this one's name, whose rows would pass for ours.
+    knows a run of this one's name, whose rows would pass for ours. Where the other store is this
+    one, everything is there already, and what this run wrote before it was killed is passed over.
     """
     path = place_of(source)
     path = store_in(path) if isinstance(path, Path) and path.is_dir() else path
+    if is_same(place := store.path, path):
+        return _in_place(store, run, place, fingerprints)
     rows = left = 0
     with open_reader(path) as reader:
         tasks = {task.key: task for task in reader.tasks().values()}
@@ -65,6 +73,20 @@ def seed_pool(store: Store, run: RunId, source: str, fingerprints: Provenance) -
             raise NothingToStartFrom(path, left)
         versions = lineage.inherited_from(reader)
     return Seeded(rows, left, versions)
+
+
+def _in_place(store: Store, run: RunId, place: Place, fingerprints: Provenance) -> Seeded:
+    """Begin with the rows of other runs in the run's own store."""
+    pool = Pool(store)
+    mine = [number for number, name in pool.runs.items() if name == run]
+    theirs, fitting = ~np.isin(pool.facts["run"], mine), matching(pool, fingerprints)
+    rows = int(np.count_nonzero(theirs & fitting))
+    left = int(np.count_nonzero(theirs & ~fitting))
+    if not rows:
+        raise NothingToStartFrom(place, left)
+    # The others may have gone on since this run first began: what was noted then counts.
+    versions = lineage.noted(store, run) or lineage.inherited_from(store)
+    return Seeded(rows, left, {name: n for name, n in versions.items() if name != run})
 
 
 def _blocks(reader: StoreReader) -> Iterator[list[Trajectory]]:

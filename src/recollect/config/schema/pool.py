@@ -84,21 +84,24 @@ class PoolSettings(Section):
         ge=1,
         le=MOST,
         description="Rows of a task that are kept for replay, best by draw.choice; those of the "
-        "newest step come on top. none = all.",
+        "newest step come on top. Of a store that runs share, only rows that this run made or "
+        "could draw count and go. none = all.",
     )
     max_rows: int | None = Field(
         default=None,
         ge=1,
         le=MOST,
         description="Rows that are kept for replay, but at least those of the newest step; the "
-        "most useless go first. none = all.",
+        "most useless go first. Of a store that runs share, only rows that this run made or could "
+        "draw count and go. none = all.",
     )
     max_bytes: int | None = Field(
         default=None,
         ge=1,
         le=2**62,
         description="Bytes of trajectories that are kept for replay, counted from their numbers of "
-        "tokens; the most useless go first. none = without limit.",
+        "tokens; the most useless go first. Of a store that runs share, only rows that this run "
+        "made or could draw count and go. none = without limit.",
     )
 
     @field_validator("start_from")

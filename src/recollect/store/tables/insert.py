@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from recollect.canonical import canonical_json, digest
 from recollect.errors import StoreConflict, UnknownId
-from recollect.ledger import Mark, NoteLink, Run, Score, Use
+from recollect.ledger import Draw, Mark, NoteLink, Run, Score, Use
 from recollect.store.records import Batch
 from recollect.store.tables import schema, state
 from recollect.store.tables.arrivals import Arrivals
@@ -93,6 +93,9 @@ class Insertion:
     def _put_ledger(self, batch: Batch) -> None:
         """Insert draws, uses, scores and marks, then bring the rows they name up to date."""
         run, optional_run = self._numbers.run, self._numbers.optional_run
+        of_runs: list[Draw | Use | Score | Mark] = [*batch.draws, *batch.uses, *batch.scores]
+        of_runs += [mark for mark in batch.marks if mark.run is not None]
+        removed = self._removed(of_runs)
         self._put(
             schema.DRAWS,
             [
@@ -124,11 +127,13 @@ class Insertion:
             [
                 (m.trajectory, m.action.value, m.reason, optional_run(m.run), m.step)
                 for m in batch.marks
+                # Removal takes a row's marks along: one that comes back must not find an old one.
+                if m.run is None or m.trajectory not in removed
             ],
         )
         records: list[Use | Score | Mark] = [*batch.uses, *batch.scores, *batch.marks]
         touched = dict.fromkeys(record.trajectory for record in records)
-        self._require_trajectories([*touched, *(d.trajectory for d in batch.draws)])
+        self._require_trajectories(m.trajectory for m in batch.marks if m.run is None)
         state.refresh(self._connection, touched, self._change)
 
     def _put(self, table: Table, rows: Sequence[tuple[object, ...]]) -> None:
@@ -217,13 +222,34 @@ class Insertion:
                 hint = "A use applies a draw: commit the draw in the same batch or before."
                 raise UnknownId(self._numbers.path, "draw", what, hint)
 
+    def _removed(self, records: Iterable[Draw | Use | Score | Mark]) -> set[str]:
+        """Find what runs say of rows that are not there; UnknownId unless they may have been.
+
+        Between a draw and its commit another process may fence a row, or remove it for good. What
+        the step did with it stays true, so neither ends the step.
+        """
+        missing = self._missing((record.trajectory for record in records), "fence = 0")
+        if missing:  # a second look, because only rows that count have an index by id
+            missing = self._missing(missing, "fence <> 0")
+        if missing:
+            sql = "SELECT value FROM meta WHERE key = 'reclaimed'"
+            if not self._connection.execute(sql).fetchone()[0]:  # nothing was ever removed
+                raise UnknownId(self._numbers.path, "trajectory", missing[0])
+        return set(missing)
+
     def _require_trajectories(self, ids: Iterable[str]) -> None:
+        """Refuse what a person says of rows that do not count."""
+        for id_ in self._missing(ids, "fence = 0"):
+            raise UnknownId(self._numbers.path, "trajectory", id_)
+
+    def _missing(self, ids: Iterable[str], where: str) -> list[str]:
+        """Find ids that no row has where something holds, in the order given."""
+        missing: list[str] = []
         for chunk in chunks(dict.fromkeys(ids)):
-            sql = f"SELECT id FROM trajectories WHERE fence = 0 AND id IN ({marks(len(chunk))})"
+            sql = f"SELECT id FROM trajectories WHERE {where} AND id IN ({marks(len(chunk))})"
             found = {row[0] for row in self._connection.execute(sql, chunk)}
-            for id_ in chunk:
-                if id_ not in found:
-                    raise UnknownId(self._numbers.path, "trajectory", id_)
+            missing += [id_ for id_ in chunk if id_ not in found]
+        return missing
 
 
 def _real(value: float | None) -> float | None:
