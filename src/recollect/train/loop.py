@@ -77,7 +77,7 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 _commit(s, step, plan, collected, drawn)
             check_failures(collected, config.rollout.max_failed_share)
             with watch("score"):
-                views = views_of(s.notes, step, plan.tasks, collected.trajectories, drawn)
+                views = views_of(config, step, plan.tasks, collected.trajectories, drawn)
                 drawn = views.drawn
                 old = drifted(s.learner, drawn.every, config.correction.drop_above)
                 batch = _score(s, views, drawn.without(old))
