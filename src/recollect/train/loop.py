@@ -45,7 +45,7 @@ from recollect.train.session import Session, checkpoint_state
 from recollect.train.views import Views, views_of
 from recollect.types import Sampling, StopReason, group_id
 
-_MOST_REASONS = 5  # of failed episodes that are said; the store has them all
+_MOST_REASONS = 5  # that are said of one kind of trouble; the store has those of episodes all
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +295,10 @@ def _tell_troubles(s: Session) -> None:
 
 
 def _tell(s: Session, what: str, reason: str, whole: str = "") -> None:
-    """Say something once for each reason, and only so many times."""
-    if reason not in s.told and len(s.told) < _MOST_REASONS:
-        s.told.add(reason)
+    """Say something once for each reason; many of one kind do not silence another."""
+    told = s.told.setdefault(what, set())
+    if reason not in told and len(told) < _MOST_REASONS:
+        told.add(reason)
         s.sink.emit(events.Warned(f"{what}: {whole or reason}"))
 
 
