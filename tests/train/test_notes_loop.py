@@ -123,6 +123,7 @@ def test_what_guided_rows_train_on(model: Path, tmp_path: Path, bank: Path, mode
     batches = batches_of(tmp_path / "run", model, *flags)
     with store_of(tmp_path / "run") as store:
         guided = {r.id for r in all_rows(store, Query(run=RUN)) if r.origin is Origin.GUIDED}
+    assert len(guided) == 2 * 2 * STEPS, "half of each group"
     for step, batch in batches.items():
         tasks = list(dict.fromkeys(row.trajectory.task for row in batch.rows))
         kept = {task for task in tasks if mode == "keep"}
