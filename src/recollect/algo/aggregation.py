@@ -15,6 +15,10 @@ not be cut for "seq-mean-token-mean".
 
 Empty sets: a fully masked row contributes 0 and is still one of the R rows; a batch without counted
 tokens gives 0.0, attached to the graph, with gradient 0.
+
+R counts the rows that are handed in. In training those are the rows with signal: attempts of a
+group whose rewards are all equal are in neither M nor R, and have neither a KL loss nor an entropy
+bonus.
 """
 
 from __future__ import annotations
