@@ -76,17 +76,15 @@ def test_gradient(mode: Mode) -> None:
 
 
 def test_denominators() -> None:
-    assert batch_denominator(ROWS, MASK, mode="token-mean") == 4.0
-    assert batch_denominator(ROWS, MASK, mode="seq-mean-token-sum") == 3.0
+    assert batch_denominator(4, 3, mode="token-mean") == 4.0
+    assert batch_denominator(4, 3, mode="seq-mean-token-sum") == 3.0
     found = loss(LOSSES, ROWS, MASK, mode="token-mean", denominator=20.0)
     assert found.item() == pytest.approx(0.5)
 
 
 def test_a_step_in_which_nothing_counts_is_zero() -> None:
     nothing = flags(0, 0, 0, 0, 0, 0)
-    total = batch_denominator(ROWS, nothing, mode="token-mean")
-    assert total == 0.0
-    assert loss(LOSSES, ROWS, nothing, mode="token-mean", denominator=total).item() == 0.0
+    assert loss(LOSSES, ROWS, nothing, mode="token-mean", denominator=0.0).item() == 0.0
 
 
 def test_wrong_arguments() -> None:
@@ -113,12 +111,12 @@ def test_pieces_add_up_to_the_whole(mode: Mode, batch: Batch, cut: int) -> None:
     """A step computed in two micro-batches of whole rows gives the same number."""
     losses, rows, mask = batch.advantages, batch.rows, batch.mask
     cut = min(cut, rows.count)
-    total = batch_denominator(rows, mask, mode=mode)
+    total = batch_denominator(int(mask.sum()), rows.count, mode=mode)
     parts, shares = [], []
     for first, last in ((0, cut), (cut, rows.count)):
         inside = (rows.index >= first) & (rows.index < last)
         piece = Rows(rows.index[inside] - first, last - first)
-        shares.append(batch_denominator(piece, mask[inside], mode=mode))
+        shares.append(batch_denominator(int(mask[inside].sum()), piece.count, mode=mode))
         parts.append(
             loss(
                 losses[inside],

@@ -1,4 +1,4 @@
-"""The promises of `recollect.notes.bank.NoteBank` as tests for any implementation.
+"""The promises of `recollect.notes.store_bank.StoreBank`, over whatever store and retrieval.
 
 Subclass `BankConformance` in a test module that has a fixture `bank`: an empty, writable bank (see
 test_store_bank.py). `RetrieverConformance` does the same for `recollect.notes.retrieve.Retriever`.
@@ -12,24 +12,24 @@ import pytest
 
 from recollect.errors import AmbiguousId, InvalidRecord, UnknownId
 from recollect.note_ledger import NoteTrial
-from recollect.notes.bank import NoteBank
 from recollect.notes.note import Draft
 from recollect.notes.retrieve import Retriever
+from recollect.notes.store_bank import StoreBank
 from recollect.types import NoteAction, NoteId, NoteStatus
 
 SEAT = Draft("Use the seat tool with the booking's id.", "change a seat", trust=0.4)
 CANCEL = Draft("Look the booking up, then cancel it.", "cancel a booking")
 
 
-def ids(bank: NoteBank, question: str, **more: object) -> list[NoteId]:
+def ids(bank: StoreBank, question: str, **more: object) -> list[NoteId]:
     """Search, and give the ids of what was found."""
     return [found.note.id for found in bank.search(question, 5, **more)]  # type: ignore[arg-type]
 
 
 class BankConformance:
-    """What every bank promises."""
+    """What a bank promises."""
 
-    def test_a_workspace_is_a_shelf_of_its_own(self, bank: NoteBank) -> None:
+    def test_a_workspace_is_a_shelf_of_its_own(self, bank: StoreBank) -> None:
         here = bank.add([SEAT], "air").notes[0].id
         there = bank.add([SEAT], "sea").notes[0].id
         assert here != there
@@ -40,7 +40,7 @@ class BankConformance:
             with pytest.raises(InvalidRecord, match="workspace"):
                 bank.add([SEAT], nameless)
 
-    def test_what_is_known_is_not_added(self, bank: NoteBank) -> None:
+    def test_what_is_known_is_not_added(self, bank: StoreBank) -> None:
         added = bank.add([SEAT, SEAT, CANCEL])
         assert (len(added.notes), added.duplicates) == (2, 1)
         nearly = Draft("Use the seat tool with the booking's id!", "Change a seat")
@@ -49,7 +49,7 @@ class BankConformance:
         other = Draft("Never promise a refund before you know the fare.", "refunds")
         assert len(bank.add([other]).notes) == 1
 
-    def test_a_banned_lesson_does_not_come_back(self, bank: NoteBank) -> None:
+    def test_a_banned_lesson_does_not_come_back(self, bank: StoreBank) -> None:
         note = bank.add([SEAT]).notes[0].id
         bank.mark([note], NoteAction.BAN, "poison")
         assert bank.status(note) is NoteStatus.BANNED
@@ -59,7 +59,7 @@ class BankConformance:
         assert ids(bank, "a seat") == [note]
         assert bank.status(note) is NoteStatus.LIVE
 
-    def test_the_end_of_a_ban_revives_nothing(self, bank: NoteBank) -> None:
+    def test_the_end_of_a_ban_revives_nothing(self, bank: StoreBank) -> None:
         note = bank.add([SEAT]).notes[0].id
         for action in (NoteAction.RETIRE, NoteAction.BAN, NoteAction.BAN, NoteAction.UNBAN):
             bank.mark([note], action, "")
@@ -71,13 +71,13 @@ class BankConformance:
             bank.mark([note], action, "")
         assert bank.status(note) is NoteStatus.LIVE
 
-    def test_trust_and_exclusion_narrow_the_answer(self, bank: NoteBank) -> None:
+    def test_trust_and_exclusion_narrow_the_answer(self, bank: StoreBank) -> None:
         seat, cancel = (note.id for note in bank.add([SEAT, CANCEL]).notes)
         assert set(ids(bank, "booking")) == {seat, cancel}
         assert ids(bank, "booking", min_trust=0.5) == [cancel]
         assert ids(bank, "booking", without=[cancel]) == [seat]
 
-    def test_credit_is_summed_over_groups(self, bank: NoteBank) -> None:
+    def test_credit_is_summed_over_groups(self, bank: StoreBank) -> None:
         seat, cancel = (note.id for note in bank.add([SEAT, CANCEL]).notes)
         bank.record([NoteTrial(seat, "g1", 4, 3, 4, 1), NoteTrial(seat, "g2", 2, 2, 2, 1)])
         bank.record([NoteTrial(cancel, "g1", 6, 0)])
@@ -85,7 +85,7 @@ class BankConformance:
         assert bank.credit(seat).share == 0.5
         assert bank.credit(NoteId("none")).rows == 0
 
-    def test_a_shortened_id(self, bank: NoteBank) -> None:
+    def test_a_shortened_id(self, bank: StoreBank) -> None:
         note = bank.add([SEAT]).notes[0].id
         assert bank.resolve(note[:6]) == note
         with pytest.raises(UnknownId, match="notes ls"):
@@ -98,7 +98,7 @@ class BankConformance:
         with pytest.raises(AmbiguousId):
             bank.resolve(shared)
 
-    def test_threads_share_a_bank(self, bank: NoteBank) -> None:
+    def test_threads_share_a_bank(self, bank: StoreBank) -> None:
         bank.add([SEAT])
         problems: list[BaseException] = []
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from recollect.config.loading import load_config
 from recollect.replay.inspection import make_simulator
-from recollect.replay.simulation import simulate
+from recollect.replay.simulation import Pace, simulate
 from recollect.store.records import Provenance
 
 from .pools import TASKS, Plant, planted
@@ -16,20 +16,20 @@ def test_a_demo_that_was_added_last_does_not_say_whose_rows_are_drawn() -> None:
     with planted(Plant(version=3, advantage=1.0), Plant(version=4, advantage=-1.0)) as store:
         config = load_config(None, FLAGS).config
         replayer, version = make_simulator(store, config)
-        before = simulate(replayer, 2, 1, version)
+        before = simulate(replayer, 2, 1, version, Pace())
         assert (version, before.eligible) == (5, 2)
     with planted(
         Plant(version=3, advantage=1.0), Plant(version=4, advantage=-1.0), text_only
     ) as store:
         replayer, version = make_simulator(store, config)
-        after = simulate(replayer, 2, 1, version)
+        after = simulate(replayer, 2, 1, version, Pace())
         assert (version, after.eligible, after.draws) == (5, 2, before.draws)
 
 
 def test_a_pool_of_demos_alone_can_be_looked_at() -> None:
     with planted(Plant(version=None)) as store:
         replayer, version = make_simulator(store, load_config(None, FLAGS).config)
-        assert (version, simulate(replayer, 1, 1, version).draws) == (0, 0)
+        assert (version, simulate(replayer, 1, 1, version, Pace()).draws) == (0, 0)
 
 
 def test_uses_at_the_steps_of_a_long_run_are_no_reason_to_rest() -> None:
@@ -37,4 +37,4 @@ def test_uses_at_the_steps_of_a_long_run_are_no_reason_to_rest() -> None:
     with planted(Plant(version=3, advantage=1.0, used=(500,))) as store:
         config = load_config(None, [*FLAGS, "pool.cooldown=1", "pool.max_uses=none"]).config
         replayer, version = make_simulator(store, config)
-        assert simulate(replayer, 6, 1, version).draws == 3  # every second step
+        assert simulate(replayer, 6, 1, version, Pace()).draws == 3  # every second step

@@ -35,7 +35,7 @@ from recollect.types import NoteAction, NoteStatus, Origin, RunId
 
 from .noted import GUIDED, ROOM, write_bank
 from .replays import EVERYTHING
-from .small import make_config, open_run, run_to_end
+from .small import WORLDS, make_config, open_run, run_to_end
 
 STEPS = 4
 SHORT = (f"run.steps={STEPS}", "eval.every=0", "checkpoint.every=0")
@@ -123,6 +123,7 @@ def test_what_guided_rows_train_on(model: Path, tmp_path: Path, bank: Path, mode
     batches = batches_of(tmp_path / "run", model, *flags)
     with store_of(tmp_path / "run") as store:
         guided = {r.id for r in all_rows(store, Query(run=RUN)) if r.origin is Origin.GUIDED}
+    assert len(guided) == 2 * 2 * STEPS, "half of each group"
     for step, batch in batches.items():
         tasks = list(dict.fromkeys(row.trajectory.task for row in batch.rows))
         kept = {task for task in tasks if mode == "keep"}
@@ -159,6 +160,31 @@ def test_guided_rows_can_be_replayed(model: Path, tmp_path: Path, bank: Path) ->
         assert not kinds[stored, True, True]
     with store_of(tmp_path / "run") as store:
         assert store.uses(RUN)
+
+
+@pytest.mark.parametrize("mode", ["keep", "strip", "hybrid"])
+def test_a_run_without_notes_strips_the_guided_rows_of_the_pool_it_began_with(
+    model: Path, tmp_path: Path, bank: Path, mode: str
+) -> None:
+    """What trains of a stored row is up to `notes.train`, whoever sampled it."""
+    easy = f"{WORLDS.with_name('replay_worlds.py')}:Easy"
+    flags = (*SHORT, *GUIDED, "notes.rollout=all", f"notes.start_from={bank}")
+    run_to_end(tmp_path / "guided", make_config(model, *flags, world=easy))
+    later = (*ROOM, "replay.modes=[buffer]", "replay.buffer_rows=4", "pool.max_age=none")
+    later = (*later, f"pool.start_from={tmp_path / 'guided'}", f"environment.name={easy}")
+    batches = batches_of(tmp_path / "run", model, *later, f"notes.train={mode}")
+    guided = Counter(
+        (row.stripped, has_notes(row.trajectory))
+        for batch in batches.values()
+        for update in batch.extra
+        for row in update
+        if row.trajectory.run != RUN
+    )
+    assert guided[True, True] == guided[False, False] == 0
+    assert bool(guided[True, False]) == (mode != "keep"), "rows that lost their notes"
+    assert bool(guided[False, True]) == (mode != "strip"), "rows that kept them"
+    told = [line.metrics.get("notes/stripped", 0) for line in read_metrics(tmp_path / "run").steps]
+    assert sum(told) == guided[True, False]
 
 
 @pytest.mark.parametrize("more", [(), ("notes.ratio=recomputed",), ("notes.min_ess=1",)])

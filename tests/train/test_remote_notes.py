@@ -13,7 +13,7 @@ from recollect.proof.logical import all_rows
 from recollect.proof.traces import trace
 from recollect.store import open_reader
 from recollect.store.records import Query
-from recollect.telemetry.events import Warned
+from recollect.telemetry.events import Event, StepFinished, Warned
 from recollect.telemetry.reading import read_metrics
 from recollect.train.folder import RunFolder
 from recollect.train.loop import train
@@ -22,7 +22,7 @@ from recollect.types import Origin, RunId
 
 from notes.remote.canned import REME, canned  # isort: skip
 from .noted import GUIDED
-from .small import Recorder, make_config, open_run, run_to_end
+from .small import WORLDS, Recorder, make_config, open_run, run_to_end
 
 SHORT = ("run.steps=3", "eval.every=0", "checkpoint.every=2", "remote.tries=1", "remote.seconds=30")
 
@@ -80,6 +80,25 @@ def test_a_run_whose_service_is_down_goes_on_unguided_and_says_so(
     assert figures(tmp_path / "run", "notes/remote_tries") == [1, 0, 0]  # then it is left alone
     said = [event.text for event in heard.events if isinstance(event, Warned)]
     assert any("go without" in text and "cannot be reached" in text for text in said)
+
+
+def test_a_service_that_fails_is_told_after_ever_so_many_failed_episodes(
+    model: Path, tmp_path: Path
+) -> None:
+    """Each kind of trouble has a limit of its own: one cannot silence another."""
+    with canned(lambda call: REME) as server:
+
+        def stop_answering(event: Event) -> None:
+            if isinstance(event, StepFinished) and event.step == 1:
+                server.say = lambda call: {"success": False}
+
+        heard = Recorder(stop_answering)
+        flags = (*SHORT, *GUIDED, "rollout.max_failed_share=1", f"notes.remote={server.url}")
+        config = make_config(model, *flags, world=f"{WORLDS}:Talkative")
+        run_to_end(tmp_path / "run", config, heard)
+    said = [event.text for event in heard.events if isinstance(event, Warned)]
+    assert sum("Failed episodes never train" in text for text in said) == 5
+    assert sum("The service of notes fails" in text for text in said) == 1
 
 
 def test_a_service_is_sent_what_happened(model: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect.errors import BadEnvironment, StoreLocked, UnknownEnvironment
+from recollect.errors import BadConfig, BadEnvironment, StoreLocked, UnknownEnvironment
 from recollect.proof.traces import metrics_trace, trace
 from recollect.store import open_reader, open_store
 from recollect.telemetry.events import Event, StepFinished, Warned
@@ -109,6 +109,44 @@ def test_weights_do_not_lie_where_the_file_has_them(model: Path) -> None:
     for rank in (0, 2):
         policy = policy_from(make_config(model, f"model.lora.rank={rank}"), None)
         assert all(p.data_ptr() % 64 == 0 for p in policy.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("rank: 0", "rank: 2", r"step_000002 has no adapters: model\.lora\.rank was changed"),
+        ("rank: 2", "rank: 0", r"step_000002 has adapters of rank 2: model\.lora\.rank was"),
+        ("rank: 2", "rank: 4", r"step_000002 has adapters of rank 2: model\.lora\.rank was"),
+        ("alpha: 16.0", "alpha: 8.0", r"has adapters with alpha 16: model\.lora\.alpha was"),
+    ],
+)
+def test_adapters_are_not_changed_on_the_way(
+    model: Path, tmp_path: Path, before: str, after: str, told: str
+) -> None:
+    """Otherwise the checkpoint's own would go on training, whatever is asked for."""
+    rank = 0 if before == "rank: 0" else 2
+    flags = (f"model.lora.rank={rank}", "run.steps=2", "eval.every=0")
+    run_to_end(tmp_path / "r", make_config(model, *flags))
+    file = tmp_path / "r" / "config.yaml"
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after).replace("steps: 2", "steps: 3"))
+    with pytest.raises(BadConfig, match=told) as error:
+        resume(tmp_path / "r")
+    assert "Change it back in the run's config.yaml" in error.value.hint
+    file.write_text(text.replace("steps: 2", "steps: 3"))
+    resume(tmp_path / "r")
+
+
+def test_a_run_that_began_with_adapters_goes_on_with_them(model: Path, tmp_path: Path) -> None:
+    """Their rank is theirs, whatever `model.lora` says; nor need the folder be there any more."""
+    run_to_end(tmp_path / "first", make_config(model, "model.lora.rank=2", "eval.every=0"))
+    adapters = tmp_path / "adapters"
+    (tmp_path / "first" / "checkpoints" / "step_000003").rename(adapters)
+    config = make_config(adapters, "run.steps=2", "checkpoint.every=1", "eval.every=0")
+    run_to_end(tmp_path / "r", config, stop_after(1))
+    adapters.rename(tmp_path / "elsewhere")
+    resume(tmp_path / "r")
 
 
 def test_a_damaged_checkpoint_costs_its_steps_and_nothing_else(model: Path, tmp_path: Path) -> None:

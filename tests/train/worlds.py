@@ -109,6 +109,17 @@ class Broken(Letters):
     episode = BrokenEpisode
 
 
+class TalkativeEpisode(LettersEpisode):
+    def begin(self) -> Opening:
+        raise ValueError(f"nobody is at desk {self.rng.random()}")
+
+
+class Talkative(Letters):
+    """No attempt ever starts, each for a reason of its own."""
+
+    episode = TalkativeEpisode
+
+
 class HangingEpisode(LettersEpisode):
     def begin(self) -> Opening:
         threading.Event().wait(600)

@@ -15,6 +15,10 @@ not be cut for "seq-mean-token-mean".
 
 Empty sets: a fully masked row contributes 0 and is still one of the R rows; a batch without counted
 tokens gives 0.0, attached to the graph, with gradient 0.
+
+R counts the rows that are handed in. In training those are the rows with signal: attempts of a
+group whose rewards are all equal are in neither M nor R, and have neither a KL loss nor an entropy
+bonus.
 """
 
 from __future__ import annotations
@@ -78,7 +82,7 @@ def token_weights(
     check_same_shape(mask=mask, rows=rows.index)
     _check_mode(mode, norm)
     if denominator is None:
-        denominator = batch_denominator(rows, mask, mode=mode)
+        denominator = batch_denominator(int(mask.sum()), rows.count, mode=mode)
     check_range(0.0, math.inf, denominator=denominator)
     # A denominator of 0 means that nothing counts in the whole step.
     scale = 1.0 / (denominator * (norm or 1.0)) if denominator else 0.0
@@ -88,14 +92,12 @@ def token_weights(
     return weights
 
 
-def batch_denominator(rows: Rows, mask: Tensor, *, mode: Mode) -> float:
+def batch_denominator(tokens: int, rows: int, *, mode: Mode) -> float:
     """What the mode divides by: counted tokens for "token-mean", else the number of rows.
 
     Denominators of the pieces of a step add up to that of the step.
     """
-    check_tokens(mask)
-    check_same_shape(mask=mask, rows=rows.index)
-    return float(mask.sum()) if mode == "token-mean" else float(rows.count)
+    return float(tokens if mode == "token-mean" else rows)
 
 
 def _check_mode(mode: str, norm: float | None) -> None:

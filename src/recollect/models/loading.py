@@ -10,15 +10,14 @@ from typing import Any
 
 import torch
 
-from recollect.canonical import strict_json
 from recollect.errors import ModelMissing
+from recollect.models.adapter import has_adapter, read_adapter
 from recollect.models.attention import ATTENTION
 from recollect.models.catalog import FETCHABLE, folder_of, is_there
 from recollect.models.chat import Chat
 from recollect.models.columns import Plan as ColumnPlan
 from recollect.models.columns import attach, has_columns, read_plan, save_columns
 
-_ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Other layers (convolutions, states, chunks) carry something from token to token that neither
@@ -117,7 +116,8 @@ def load_policy(
         base, lora = plan.base, None
     if has_adapter(base):
         adapter = adapter or Path(base)
-        base, revision = _base_of(base)
+        found = read_adapter(base)
+        base, revision = found.base, found.revision
     with quiet(), _seeded(seed):
         tokenizer, model = _load(base, _dtype(dtype, place), revision)
         _switch_off_dropout(model)
@@ -147,24 +147,6 @@ def load_chat(name: str) -> Chat:
         return Chat(AutoTokenizer.from_pretrained(source, trust_remote_code=False))
     except (OSError, ValueError, LookupError, ImportError) as error:
         raise ModelMissing(name, str(error).strip() or type(error).__name__) from error
-
-
-def has_adapter(name: str) -> bool:
-    """Tell whether a model's name is a folder with a trained adapter."""
-    return (Path(name) / _ADAPTER).is_file()
-
-
-def _base_of(folder: str) -> tuple[str, str | None]:
-    """Read what an adapter was put onto, and which commit of it, where that was written down."""
-    try:
-        content = strict_json((Path(folder) / _ADAPTER).read_bytes())
-    except (OSError, ValueError) as error:
-        raise ModelMissing(folder, f"{_ADAPTER}: {error}") from error
-    content = content if isinstance(content, dict) else {}
-    base, revision = content.get("base_model_name_or_path"), content.get("revision")
-    if not isinstance(base, str) or not base:
-        raise ModelMissing(folder, f"its {_ADAPTER} names no base model")
-    return base, revision if isinstance(revision, str) and revision else None
 
 
 def _load(name: str, dtype: torch.dtype | str, revision: str | None) -> tuple[Any, Any]:

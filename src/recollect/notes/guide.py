@@ -7,13 +7,7 @@ from dataclasses import dataclass
 
 from recollect.ledger import Note
 from recollect.note_ledger import NoteTrial
-from recollect.notes.allocation import (
-    RolloutMode,
-    TrainMode,
-    guided_rows,
-    keeps_alone,
-    kept_tasks,
-)
+from recollect.notes.allocation import RolloutMode, guided_rows
 from recollect.notes.bank import NoteSearch
 from recollect.notes.credit import Credit
 from recollect.notes.inject import NOTHING, Guidance, NoteTemplate, Place
@@ -29,8 +23,6 @@ class GuideRules:
     template: NoteTemplate
     rollout: RolloutMode = "bare"
     share: float = 0.5
-    train: TrainMode = "keep"
-    keep_share: float = 0.5
     place: Place = "user"
     top_k: int = 3
     max_chars: int = 2000
@@ -87,14 +79,6 @@ class Guide:
                 chosen.append(each.note)
                 room -= len(each.note.content)
         return Guidance(rules.template.wrap(chosen), rules.place) if chosen else NOTHING
-
-    def kept(self, step: int, tasks: Sequence[TaskKey]) -> frozenset[TaskKey]:
-        """Choose the tasks of a step whose guided rows train with their notes."""
-        return kept_tasks(tasks, self._rules.train, self._rules.keep_share, self._seed, step)
-
-    def keeps(self, step: int, task: TaskKey) -> bool:
-        """Decide for a task that is not among those of the step."""
-        return keeps_alone(task, self._rules.train, self._rules.keep_share, self._seed, step)
 
     def useless(self, credit: Mapping[NoteId, Credit]) -> dict[NoteId, str]:
         """Name notes that were tried often enough and do not help, with the reason."""

@@ -26,7 +26,13 @@ _HINT = "List what is there with: recollect notes ls"
 
 
 class StoreBank:
-    """A bank whose notes are in a store; promises as in `recollect.notes.bank.NoteBank`.
+    """Notes in a store, what became of them, and what they did. Safe to share between threads.
+
+    - **Durable**: what `add`, `mark` and `record` were given survives kill -9 when they return.
+    - **Once**: a draft that says what a note of its workspace says already (live, retired or
+      banned) is not added; a banned lesson does not come back under another id.
+    - **Nothing is deleted**: `mark` takes notes out of `search`, and can take them back in.
+    - Run and step, where they are given, make a change part of that step: fencing undoes it.
 
     Over a reader it can be asked and not changed (StoreReadOnly). `max_similarity` is the share of
     words in common (see `similarity`) above which a draft counts as known. `retriever` makes the

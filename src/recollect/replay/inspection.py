@@ -19,9 +19,9 @@ def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
     """Make the replayer that a configuration describes, and the policy version it begins at.
 
     It goes on where the pool's newest row was sampled (where none was, at its newest demo): in its
-    run, one version later, with its fingerprints. Nothing is attempted here, so the solve rate that
-    replay may wait for counts as reached. For `likeliest` the log-probs of the policy that sampled
-    stand in for those of a policy that is not here.
+    run, at the version which that has come to, with its fingerprints. Nothing is attempted here, so
+    the solve rate that replay may wait for counts as reached. For `likeliest` the log-probs of the
+    policy that sampled stand in for those of a policy that is not here.
     """
     pool = Pool(reader)
     if not len(pool):
@@ -45,4 +45,6 @@ def make_simulator(reader: StoreReader, config: Config) -> tuple[Replayer, int]:
         run,
         config.run.seed,
     )
-    return replayer, int(facts["version"][newest]) + 1
+    # A run that came here without its cursor has made one update at least.
+    cursor, behind = reader.cursor(run), int(facts["version"][newest]) + 1
+    return replayer, behind if cursor is None else max(cursor.policy_version, behind)

@@ -9,6 +9,7 @@ from recollect.replay.controller import Controller, Targets
 from recollect.replay.eligibility import Rules
 from recollect.replay.eviction import Keeping
 from recollect.replay.policy import Amounts, Budget, Policy
+from recollect.replay.simulation import Pace
 from recollect.replay.starting import Triggers
 from recollect.replay.weights import Priority, Weighing
 from recollect.store.records import Provenance
@@ -92,6 +93,13 @@ def adaptation(config: Config) -> Adaptation | None:
         uses if adapt.uses == "kl" else None,
         Controller(targets) if adapt.controller else None,
     )
+
+
+def pace(config: Config) -> Pace:
+    """How many optimiser steps a step makes, as `train.preparing.update_parts` cuts it."""
+    train, replay = config.train, config.replay
+    after = "buffer" in replay.modes and replay.buffer_place == "after"
+    return Pace(train.epochs * train.minibatches, replay.buffer_epochs if after else 0)
 
 
 def _weighed_by(config: Config) -> Priority:

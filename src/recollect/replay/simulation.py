@@ -14,9 +14,13 @@ from recollect.replay.replayer import Replayer
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStep:
-    """The draws of one step, by mode, and how many rows could have been drawn before them."""
+    """The draws of one step, by mode, and how many rows could have been drawn before them.
+
+    `version` is the policy version that the step begins at.
+    """
 
     step: int
+    version: int
     eligible: int
     by_mode: dict[str, int]
     mean_age: float | None
@@ -43,34 +47,49 @@ class Simulation:
     domains: dict[str, int]
 
 
-def simulate(replayer: Replayer, steps: int, tasks: int, version: int) -> Simulation:
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many optimiser steps a step makes, each of which ages the pool by one version.
+
+    `fresh` are those on fresh rows; `stored` is how many one update of the buffer makes, 0 where
+    its rows train among fresh ones.
+    """
+
+    fresh: int = 1
+    stored: int = 0
+
+
+def simulate(replayer: Replayer, steps: int, tasks: int, version: int, pace: Pace) -> Simulation:
     """Let a replayer draw for `steps` steps of `tasks` tasks, from a policy version on.
 
     Nothing is sampled and nothing trained: the pool stays as it is but for the uses, which are
-    counted in memory, and every step ages it by one version. Repair is left out, because it
-    depends on what fresh rows do.
+    counted in memory, and every step ages it by as many versions as it would make if all of its
+    updates were applied. Repair is left out, because it depends on what fresh rows do.
     """
     pool, taken, log = replayer.pool, list[Pick](), list[SimulatedStep]()
     first_rows: set[int] = set()
     pool.refresh()
     pool.imagine_rested()  # its uses were at steps of another run
     for step in range(1, steps + 1):
-        replayer.begin(step, steps, version + step - 1)
+        replayer.begin(step, steps, version)
         could = replayer.eligible
         if step == 1:
             first_rows = set(np.flatnonzero(replayer.can_be_drawn).tolist())
         picks = [pick for mixed in replayer.mix(tasks) for pick in mixed.picks]
-        picks += [pick for update in replayer.buffer() for pick in update]
+        buffered = replayer.buffer()
+        picks += [pick for update in buffered for pick in update]
         pool.imagine_uses(replayer.taken, step)
         taken += picks
-        log.append(_step(step, could, picks))
+        log.append(_step(step, version, could, picks))
+        version += pace.fresh + pace.stored * len(buffered)
     return _summary(replayer, first_rows, taken, tuple(log))
 
 
-def _step(step: int, eligible: int, picks: Sequence[Pick]) -> SimulatedStep:
+def _step(step: int, version: int, eligible: int, picks: Sequence[Pick]) -> SimulatedStep:
     ages = [pick.age for pick in picks]
     modes = Counter(pick.mode for pick in picks)
-    return SimulatedStep(step, eligible, dict(modes), float(np.mean(ages)) if ages else None)
+    mean_age = float(np.mean(ages)) if ages else None
+    return SimulatedStep(step, version, eligible, dict(modes), mean_age)
 
 
 def _summary(

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from recollect.config.schema.config import Config
-from recollect.errors import BadConfig
 from recollect.models.attention import packed
 from recollect.models.loading import Policy
+from recollect.train.changed import changed
 from recollect.train.optimizer import learning_rate, load_optimizer, make_optimizer, save_optimizer
 from recollect.train.packing import Pack
 from recollect.train.scorer import last_hidden, still
@@ -111,21 +111,14 @@ class CriticLearner:
         from safetensors.torch import load_file
 
         if not (folder / WEIGHTS).is_file():
-            raise _changed(folder, "has no critic", "algo.advantage")
+            raise changed(folder, "has no critic", "algo.advantage")
         saved = load_file(str(folder / WEIGHTS))
         if {n: p.shape for n, p in saved.items()} != {n: p.shape for n, p in self._parameters}:
-            raise _changed(folder, "has another critic", "critic.kind or critic.model")
+            raise changed(folder, "has another critic", "critic.kind or critic.model")
         with torch.no_grad():
             for name, parameter in self._parameters:
                 parameter.copy_(saved[name])
         load_optimizer(self._optimizer, self._parameters, folder / OPTIMIZER)
-
-
-def _changed(folder: Path, what: str, settings: str) -> BadConfig:
-    """Say that a run's settings were changed to ones that its checkpoint does not fit."""
-    # The checkpoint is whole, and all that there is of the run: nobody should delete it.
-    told = f"The checkpoint {folder} {what}: {settings} was changed since it was saved."
-    return BadConfig([(told, "Change it back in the run's config.yaml, or begin a new run.")])
 
 
 def make_critic(config: Config, policy: Policy, start: Policy | None) -> CriticLearner | None:

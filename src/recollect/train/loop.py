@@ -46,7 +46,7 @@ from recollect.train.session import Session, checkpoint_state
 from recollect.train.views import Views, views_of
 from recollect.types import Sampling, StopReason, group_id
 
-_MOST_REASONS = 5  # of failed episodes that are said; the store has them all
+_MOST_REASONS = 5  # that are said of one kind of trouble; the store has those of episodes all
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def train(s: Session, clock: Callable[[], float] = time.perf_counter) -> Outcome
                 _commit(s, step, plan, collected, drawn)
             check_failures(collected, config.rollout.max_failed_share)
             with watch("score"):
-                views = views_of(s.notes, step, plan.tasks, collected.trajectories, drawn)
+                views = views_of(config, step, plan.tasks, collected.trajectories, drawn)
                 drawn = views.drawn
                 old = drifted(s.learner, drawn.every, config.correction.drop_above)
                 batch = _score(s, views, drawn.without(old))
@@ -303,9 +303,10 @@ def _tell_troubles(s: Session) -> None:
 
 
 def _tell(s: Session, what: str, reason: str, whole: str = "") -> None:
-    """Say something once for each reason, and only so many times."""
-    if reason not in s.told and len(s.told) < _MOST_REASONS:
-        s.told.add(reason)
+    """Say something once for each reason; many of one kind do not silence another."""
+    told = s.told.setdefault(what, set())
+    if reason not in told and len(told) < _MOST_REASONS:
+        told.add(reason)
         s.sink.emit(events.Warned(f"{what}: {whole or reason}"))
 
 

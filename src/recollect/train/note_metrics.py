@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recollect.train.batch import Batch
+from recollect.train.batch import Batch, ScoredRow
 from recollect.train.metrics import mean
 from recollect.train.noting import Notebook
 from recollect.train.report import UpdateReport
@@ -14,9 +14,12 @@ from recollect.trajectory import Trajectory
 def note_metrics(
     notes: Notebook | None, rows: Sequence[Trajectory], batch: Batch, report: UpdateReport
 ) -> dict[str, float]:
-    """Gather the figures of a step's notes; nothing at all where there are none."""
+    """Gather the figures of a step's notes; nothing at all where there are none.
+
+    A run without notes of its own can still replay rows that lose theirs: those it tells.
+    """
     if notes is None:
-        return {}
+        return _stripped(batch, report) if any(row.stripped for row in _rows(batch)) else {}
     return {
         "notes/live": float(len(notes.live())),
         "notes/added": float(notes.added),
@@ -67,7 +70,7 @@ def _guided(rows: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _stripped(batch: Batch, report: UpdateReport) -> dict[str, float]:
-    count = sum(row.stripped for row in batch.training)
+    count = sum(row.stripped for row in _rows(batch))
     figures = {"notes/stripped": float(count)}
     found = report.stripped
     if found is not None:
@@ -82,3 +85,8 @@ def _stripped(batch: Batch, report: UpdateReport) -> dict[str, float]:
             "notes/clip_share": found.clip_share,
         }
     return figures
+
+
+def _rows(batch: Batch) -> list[ScoredRow]:
+    """List all rows that carry gradient, those of extra updates too."""
+    return [*batch.training, *(row for update in batch.extra for row in update)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from recollect.config.schema.config import Config
 from recollect.ledger import Note
 from recollect.note_ledger import NoteMark, NoteTrial
-from recollect.notes.allocation import TrainMode
 from recollect.notes.credit import CreditBook
 from recollect.notes.distill.distillery import Distillery, Harvest
 from recollect.notes.distill.study import studies
@@ -17,7 +16,6 @@ from recollect.notes.inject import Guidance
 from recollect.notes.note import NoteKind
 from recollect.notes.remote.link import RemoteNotes
 from recollect.notes.store_bank import StoreBank
-from recollect.notes.strip import has_notes
 from recollect.store.base import Store
 from recollect.store.records import Batch, Query
 from recollect.train.evaluation import Guiding
@@ -89,26 +87,6 @@ class Notebook:
         if notes.evaluation == "bare":
             return None
         return Guiding(notes.evaluation, notes.share, self._guide.for_task)
-
-    def strips(self, step: int, tasks: Sequence[Task]) -> Callable[[Trajectory], bool]:
-        """Say of any row whether the step trains it without its notes.
-
-        Rows of the step's tasks, fresh or stored, follow their task; stored rows of other tasks
-        are decided one task at a time.
-        """
-        mode: TrainMode = self._config.notes.train
-        planned = [task.key for task in tasks]
-        kept = self._guide.kept(step, planned)
-
-        def strips(row: Trajectory) -> bool:
-            if mode == "keep" or not has_notes(row):
-                return False
-            return row.task not in kept if row.task in planned else not self._keeps(step, row)
-
-        return strips
-
-    def _keeps(self, step: int, row: Trajectory) -> bool:
-        return self._guide.keeps(step, row.task)
 
     def trials(self, step: int, rows: Sequence[Trajectory]) -> list[NoteTrial]:
         """Write down what notes did in the groups of a step, once for each."""

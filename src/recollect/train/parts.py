@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from recollect.config.schema.config import Config
 from recollect.envs.base import Environment
 from recollect.errors import RunMissing
-from recollect.models.loading import Lora, Policy, has_adapter, load_policy, place_of
+from recollect.models.adapter import has_adapter
+from recollect.models.loading import Lora, Policy, load_policy, place_of
 from recollect.models.threads import choose_threads
 from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import RowSampler, Sampler
+from recollect.train.changed import check_adapters
 from recollect.train.checkpoint import Checkpoint, newest_checkpoint
 from recollect.train.crediting import Crediting
 from recollect.train.critic import CriticLearner, make_critic
@@ -56,7 +58,9 @@ class InProcess:
 
 
 def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
-    """Load the policy a run starts from, or goes on with."""
+    """Load the policy a run starts from, or goes on with; BadConfig where that is another one."""
+    if checkpoint is not None:
+        check_adapters(config, checkpoint.folder)
     lora = config.model.lora
     adapters = (
         Lora(lora.rank, lora.alpha, lora.dropout, tuple(lora.targets) if lora.targets else None)

@@ -8,6 +8,7 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.algo.aggregation import Mode, batch_denominator
 from recollect.config.schema.config import Config
 from recollect.config.schema.correction import CorrectionSettings
 from recollect.train.batch import Batch, ScoredRow, minibatches
@@ -41,7 +42,7 @@ def recomputed(
     return dict(zip(stored, logprobs(list(stored.values())), strict=True))
 
 
-def step_denominator(rows: Sequence[ScoredRow], aggregation: str) -> float:
+def step_denominator(rows: Sequence[ScoredRow], mode: Mode) -> float:
     """What the losses of an optimiser step are divided by: its sampled tokens, or its rows."""
-    by_token = aggregation == "token-mean"
-    return float(sum(row.trajectory.sampled_count for row in rows) if by_token else len(rows))
+    tokens = sum(row.trajectory.sampled_count for row in rows)
+    return batch_denominator(tokens, len(rows), mode=mode)

@@ -48,8 +48,8 @@ _ADAPTATION = "adaptation"  # the key of its state in a checkpoint
 class Session:
     """The parts of one run. `done` is the last step that is already behind it.
 
-    `told` are reasons of failed episodes that were said already. `crediting` scores rows where
-    there is a critic.
+    `told` are the reasons that were said already, by kind of trouble. `crediting` scores rows
+    where there is a critic.
     """
 
     config: Config
@@ -70,7 +70,7 @@ class Session:
     done: int
     companion: Companion | None = None
     ranks: Ranks = ALONE
-    told: set[str] = field(default_factory=set)
+    told: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def own(self) -> Learner:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.notes.strip import stripped
+from recollect.config.schema.config import Config
+from recollect.notes.allocation import keeps_alone, kept_tasks
+from recollect.notes.strip import has_notes, stripped
 from recollect.replay.pick import Pick
 from recollect.train.batch import Batch, ScoredRow
 from recollect.train.drawn import Drawn
-from recollect.train.noting import Notebook
 from recollect.trajectory import Trajectory
 from recollect.types import Task
 
@@ -38,16 +39,20 @@ class Views:
 
 
 def views_of(
-    notes: Notebook | None,
+    config: Config,
     step: int,
     tasks: Sequence[Task],
     fresh: tuple[Trajectory, ...],
     drawn: Drawn,
 ) -> Views:
-    """Take notes out of the rows that are to train without; everything else stays as it is."""
-    if notes is None:
+    """Take notes out of the rows that are to train without; everything else stays as it is.
+
+    Whether this run guides anybody does not matter: what it replays may have been sampled by one
+    that did.
+    """
+    if config.notes.train == "keep":
         return Views(fresh, drawn)
-    strips = notes.strips(step, tasks)
+    strips = _strips(config, step, tasks)
     bare: set[str] = set()
 
     def view(row: Trajectory) -> Trajectory:
@@ -65,3 +70,23 @@ def views_of(
         tuple(tuple(map(drawn_view, update)) for update in drawn.updates),
     )
     return Views(seen, drawn, frozenset(bare))
+
+
+def _strips(config: Config, step: int, tasks: Sequence[Task]) -> Callable[[Trajectory], bool]:
+    """Say of any row whether the step trains it without its notes.
+
+    Rows of the step's tasks, fresh or stored, follow their task; stored rows of other tasks are
+    decided one task at a time.
+    """
+    mode, share, seed = config.notes.train, config.notes.keep_share, config.run.seed
+    planned = [task.key for task in tasks]
+    kept = kept_tasks(planned, mode, share, seed, step)
+
+    def strips(row: Trajectory) -> bool:
+        if not has_notes(row):
+            return False
+        if row.task in planned:
+            return row.task not in kept
+        return not keeps_alone(row.task, mode, share, seed, step)
+
+    return strips

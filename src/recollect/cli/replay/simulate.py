@@ -31,12 +31,13 @@ def simulate(
 ) -> None:
     """Say what would be drawn from a pool, step by step, without a model.
 
-    The pool is taken as it lies and ages by one policy version a step; nothing is written. Rows
-    of the newest run's fingerprints count as fitting, and replay.start_success as reached. Repair
-    is left out: it depends on what fresh rows do.
+    The pool is taken as it lies and ages by the optimiser steps that a training step makes;
+    nothing is written. Rows of the newest run's fingerprints count as fitting, and
+    replay.start_success as reached. Repair is left out: it depends on what fresh rows do.
     """
     from recollect.config import load_config
     from recollect.replay.inspection import make_simulator
+    from recollect.replay.settings import pace
     from recollect.replay.simulation import simulate as run
     from recollect.store import open_reader
 
@@ -45,7 +46,7 @@ def simulate(
         remark("replay.modes is empty, so nothing would be drawn. Try: replay.modes=[mix,buffer]")
     with open_reader(store_path(pool)) as reader:
         replayer, version = make_simulator(reader, loaded)
-        found = run(replayer, steps, loaded.rollout.tasks_per_step, version)
+        found = run(replayer, steps, loaded.rollout.tasks_per_step, version, pace(loaded))
     if as_json:
         write_json(asdict(found))
         return

@@ -81,7 +81,8 @@ class AlgoSettings(Section):
         default="token-mean",
         description="How token losses become one number. token-mean = every token counts the "
         "same; seq-mean-token-mean = every row counts the same; seq-mean-token-sum = a row counts "
-        "by its length; seq-mean-token-sum-norm = the same, divided by aggregation_norm.",
+        "by its length; seq-mean-token-sum-norm = the same, divided by aggregation_norm. Rows "
+        "without signal (of a group whose rewards are all equal) do not count.",
     )
     aggregation_norm: float | None = Field(
         default=None,
@@ -93,7 +94,8 @@ class AlgoSettings(Section):
         default=0.0,
         ge=0,
         description="Weight of the KL divergence to algo.kl_reference. 0 = none, and no "
-        "reference model is kept.",
+        "reference model is kept. In the loss only rows with signal have one: a group whose "
+        "rewards are all equal is not held to the reference.",
     )
     kl_reference: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
@@ -117,7 +119,8 @@ class AlgoSettings(Section):
     entropy_coef: float = Field(
         default=0.0,
         ge=0,
-        description="Weight of the policy's entropy in the loss; more explores more. 0 = none.",
+        description="Weight of the policy's entropy in the loss; more explores more. 0 = none. "
+        "Only rows with signal have it: a group whose rewards are all equal is not kept diverse.",
     )
 
     @model_validator(mode="after")
