@@ -23,6 +23,7 @@ from recollect.proof.traces import trace
 from recollect.store import open_reader, open_store
 from recollect.store.base import StoreReader
 from recollect.store.records import Query
+from recollect.telemetry.events import Warned
 from recollect.telemetry.names import check_names
 from recollect.telemetry.reading import read_metrics
 from recollect.train.batch import Batch
@@ -35,7 +36,7 @@ from recollect.types import NoteAction, NoteStatus, Origin, RunId
 
 from .noted import GUIDED, ROOM, write_bank
 from .replays import EVERYTHING
-from .small import WORLDS, make_config, open_run, run_to_end
+from .small import WORLDS, Recorder, make_config, open_run, run_to_end
 
 STEPS = 4
 SHORT = (f"run.steps={STEPS}", "eval.every=0", "checkpoint.every=0")
@@ -110,8 +111,11 @@ def test_off_is_bit_identical(model: Path, tmp_path: Path, bank: Path) -> None:
     plain, off = tmp_path / "a" / "run", tmp_path / "b" / "run"
     run_to_end(plain, make_config(model, *SHORT))
     inert = ("notes.train=hybrid", "notes.cap=7", "notes.min_ess=0.5", f"notes.start_from={bank}")
-    run_to_end(off, make_config(model, *SHORT, *inert))
+    heard = Recorder()
+    run_to_end(off, make_config(model, *SHORT, *inert), heard)
     assert trace(off) == trace(plain)
+    said = [event.text for event in heard.events if isinstance(event, Warned)]
+    assert any("notes.start_from is not used" in text for text in said)
 
 
 # -- what trains -----------------------------------------------------------------------------------

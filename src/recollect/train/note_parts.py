@@ -42,6 +42,12 @@ def uses_notes(config: Config) -> bool:
     return notes.rollout != "bare" or notes.evaluation != "bare" or config.distill.every > 0
 
 
+def idle_settings(config: Config) -> list[str]:
+    """Name what was set about notes in a run that has nothing to do with any."""
+    given = {"notes.start_from": config.notes.start_from, "notes.remote": config.notes.remote}
+    return [] if uses_notes(config) else [name for name, value in given.items() if value]
+
+
 def make_notebook(
     config: Config,
     store: Store,

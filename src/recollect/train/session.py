@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +25,12 @@ from recollect.telemetry.sinks.jsonl import JsonlSink, truncate_after
 from recollect.train.checkpoint import Checkpoint, newest_checkpoint, remove_drafts
 from recollect.train.companion import Companion, TaskLine
 from recollect.train.crediting import Crediting
-from recollect.train.engine import Engine
+from recollect.train.engine import Engine, Parts
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
-from recollect.train.note_parts import make_notebook
+from recollect.train.note_parts import idle_settings, make_notebook
 from recollect.train.noting import Notebook
 from recollect.train.parts import InProcess, make_evaluator
 from recollect.train.ranks import ALONE, Ranks
@@ -179,38 +179,44 @@ def _assemble(
     if seeded is not None:
         store.commit(Batch(events=[lineage.note(session.run, seeded.versions)]))
     # Only now: what later steps had drawn and decided is out of the way.
-    session.replayer = make_replayer(
-        config,
-        store,
-        session.run,
-        session.schedule.drawable,
-        parts.learner,
-        collector.fingerprints,
-        session.totals,
-    )
+    _equip(session, parts)
     if checkpoint is not None:
         _restore_adaptation(session, checkpoint)
-    session.notes = make_notebook(
-        config,
-        store,
-        session.run,
-        parts.policy,
-        session.schedule.by_key,
-        [task.key for task in session.evaluator.tasks] if session.evaluator else (),
-        session.done,
-    )
     session.sink = Fanout({"metrics.jsonl": JsonlSink(folder.metrics), **sinks})
-    instead = f"goes on from step {session.done}" if checkpoint else "begins anew"
-    for damage in damages:
-        session.sink.emit(Warned(f"{damage} The run {instead}."))
-    if seeded is not None and seeded.left:
-        session.sink.emit(
-            Warned(
-                f"pool.start_from: {seeded.left} rows stay behind, made with another tokenizer, "
-                f"template or environment; {seeded.rows} were taken over."
-            )
-        )
+    _tell_beginning(session, damages, seeded)
     return session
+
+
+def _equip(session: Session, parts: Parts) -> None:
+    """Give a session what draws from its store: its replay and its notes."""
+    config, store, run = session.config, session.store, session.run
+    fingerprints = parts.collector.fingerprints
+    drawable = session.schedule.drawable
+    session.replayer = make_replayer(
+        config, store, run, drawable, parts.learner, fingerprints, session.totals
+    )
+    evaluated = [task.key for task in session.evaluator.tasks] if session.evaluator else ()
+    trained = session.schedule.by_key
+    session.notes = make_notebook(
+        config, store, run, parts.policy, trained, evaluated, session.done
+    )
+
+
+def _tell_beginning(session: Session, damages: Sequence[str], seeded: Seeded | None) -> None:
+    """Say what a person should know of how the run begins, or goes on."""
+    instead = f"goes on from step {session.done}" if session.done else "begins anew"
+    said = [f"{damage} The run {instead}." for damage in damages]
+    if seeded is not None and seeded.left:
+        said.append(
+            f"pool.start_from: {seeded.left} rows stay behind, made with another tokenizer, "
+            f"template or environment; {seeded.rows} were taken over."
+        )
+    said += [
+        f"{name} is not used: notes.rollout and notes.evaluation are bare, distill.every is 0."
+        for name in idle_settings(session.config)
+    ]
+    for text in said:
+        session.sink.emit(Warned(text))
 
 
 def _seed(session: Session) -> Seeded | None:
