@@ -62,7 +62,7 @@ def policy(
     Answers carry token ids, and log-probs where asked for. POST {"reward": 1.0} to
     /v1/trajectories/ID, with the id of an answer, to keep its conversation as a trajectory: the
     tokens as they were sampled. A run can begin with them: pool.start_from=RUN/served.db. Name
-    the task by metadata={"task": ID} in the first request. Ctrl-C ends, when what is being
+    the task by metadata={"task": ID} in every request. Ctrl-C ends, when what is being
     answered is answered.
     """
     check_threshold(threshold)
