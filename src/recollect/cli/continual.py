@@ -155,8 +155,7 @@ def continual_report(
 
 
 def _trackers(folder: Path, config: Config) -> Mapping[str, Sink]:
-    from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
+    from recollect.telemetry.sinks.trackers import open_trackers
 
     settings = config.telemetry
-    place = TrackerSettings(folder, settings.project, settings.offline)
-    return {name: open_tracker(name, place) for name in settings.sinks}
+    return open_trackers(settings.sinks, folder, settings.project, settings.offline)

@@ -9,7 +9,7 @@ from typing import TextIO
 from recollect.telemetry import events
 from recollect.telemetry.events import Sink
 from recollect.telemetry.progress import open_screen
-from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
+from recollect.telemetry.sinks.trackers import open_trackers
 from recollect.train.checkpoint import last_saved_step
 from recollect.train.folder import RunFolder
 from recollect.train.interrupts import StoppedAtOnce
@@ -56,8 +56,8 @@ def open_sinks(
         interval=interval,
         verbose=verbose or settings.verbose,
     )
-    place = TrackerSettings(folder.path, settings.project, settings.offline)
-    return {"screen": screen, **{name: open_tracker(name, place) for name in settings.sinks}}
+    trackers = open_trackers(settings.sinks, folder.path, settings.project, settings.offline)
+    return {"screen": screen, **trackers}
 
 
 def _say_stopped(session: Session, when: str, number: int) -> None:
