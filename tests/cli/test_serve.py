@@ -38,10 +38,18 @@ def _url(log: Path, seconds: float = 60) -> str:
     raise AssertionError("nothing is served")
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_it_answers_records_and_ends_when_told(tmp_path: Path, end: signal.Signals) -> None:
-    log, store = tmp_path / "log", tmp_path / "served.db"
-    process = start_cli(log, "serve", "policy", "tiny", "--store", store)
+@pytest.mark.parametrize(
+    ("end", "given", "file"),
+    [
+        (signal.SIGINT, "served.db", "served.db"),
+        (signal.SIGTERM, "new/", "new/store.db"),  # a folder stands for its store
+    ],
+)
+def test_it_answers_records_and_ends_when_told(
+    tmp_path: Path, end: signal.Signals, given: str, file: str
+) -> None:
+    log, store = tmp_path / "log", tmp_path / file
+    process = start_cli(log, "serve", "policy", "tiny", "--store", f"{tmp_path}/{given}")
     try:
         url = _url(log)
         assert url.startswith("http://127.0.0.1:")
