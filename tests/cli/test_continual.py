@@ -12,7 +12,7 @@ import pytest
 from recollect.errors.extras import install_command
 from train.small import settings
 
-from .conftest import assert_refused, invoke
+from .conftest import ask_json, assert_refused, invoke
 
 HALVES = f"{Path(__file__).parents[1] / 'continual' / 'worlds.py'}:Halves"
 
@@ -64,6 +64,49 @@ def test_runs_ls_says_where_the_stages_are(runs: Path) -> None:
     assert listed.exit_code == 0
     assert f"recollect runs ls --runs {runs}/ewc/stages" in listed.stderr
     assert "Start one with" not in listed.stderr
+
+
+def test_runs_ls_lists_them_as_json_too(runs: Path) -> None:
+    ewc, sequential = ask_json("runs", "ls", "--runs", runs)
+    assert (ewc["name"], ewc["continual"], ewc["finished"]) == ("ewc", True, True)
+    assert [stage["name"] for stage in sequential["stages"]] == ["00-early", "01-late"]
+    assert all(stage["finished"] and not stage["continual"] for stage in sequential["stages"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["doctor", "RUN"],
+        ["plot", "RUN"],
+        ["model", "export", "RUN", "OUT"],
+        ["pool", "ls", "--store", "RUN"],
+        ["replay", "explain", "RUN", "1"],
+        ["notes", "ls", "--store", "RUN"],
+        ["eval", "RUN"],
+        ["eval", "RUN", "--env", "desk"],
+        ["serve", "policy", "RUN"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_continual_run_is_recognised(command: list[str], tmp_path: Path) -> None:
+    """Its folder has no store, metrics or checkpoint; those are its stages'."""
+    folder = tmp_path / "domains-1"
+    stage = folder / "stages" / "00-airline"
+    stage.mkdir(parents=True)
+    (folder / "continual.yaml").write_text("run:\n  seed: 1\n")
+    (stage / "config.yaml").write_text("run:\n  seed: 1\n")
+    words = {"RUN": str(folder), "OUT": str(tmp_path / "out")}
+    refused = invoke(*(words.get(word, word) for word in command))
+    assert_refused(refused, f"{folder}: it is a continual run", f"such as {stage}")
+
+
+def test_settings_of_continual_runs_can_be_compared(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "continual.yaml").write_text(f"run:\n  seed: {seed}\n")
+    result = invoke("config", "diff", tmp_path / "1", tmp_path / "2")
+    assert result.exit_code == 0, result.output
+    assert "run.seed" in result.stdout
 
 
 def test_a_report_without_matplotlib(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -91,11 +90,11 @@ def evaluate(
 
 def _elsewhere(policy: str, environment: str) -> list[str]:
     """Spell the settings of another environment than a run's own."""
-    from recollect.train.folder import RunFolder
+    from recollect.train.folder import named_run
 
     flags = [f"environment.name={environment}", "environment.options={}"]
-    folder = RunFolder(Path(policy))
-    own = folder.load().environment.name if folder.config.is_file() else environment
+    run = named_run(policy)
+    own = run.load().environment.name if run is not None else environment
     if _family(own) != _family(environment):
         # Those that the run chose among are names of its own environment.
         flags += ["environment.levels=none", "environment.domains=none"]
@@ -112,11 +111,11 @@ def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:
     from recollect.config.loading import load_config
     from recollect.models.loading import load_policy
     from recollect.models.threads import choose_threads
-    from recollect.train.folder import RunFolder
+    from recollect.train.folder import named_run
     from recollect.train.parts import trained_policy
 
-    folder = RunFolder(Path(policy))
-    if not folder.config.is_file():
+    folder = named_run(policy)
+    if folder is None:
         config, loaded = load_config(None, flags).config, load_policy(policy)
         choose_threads(loaded, config.model.threads)
         return config, loaded

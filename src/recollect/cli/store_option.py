@@ -35,6 +35,7 @@ def store_path(given: str) -> Place:
     """Find the store that is meant.
 
     A folder, there or spelt with a final slash, has store.db, or a run whose store is elsewhere.
+    That of a continual run has stages, each with its own; RunMissing names one.
     """
     from recollect.store.address import is_address, parse_address
 
@@ -45,6 +46,10 @@ def store_path(given: str) -> Place:
         from recollect.train.folder import store_in
 
         return store_in(path)
+    if (path / "continual.yaml").is_file():
+        from recollect.train.folder import refuse_continual
+
+        refuse_continual(path)
     if path.is_dir() or given.endswith(("/", "\\")):
         return path / "store.db"
     return path
