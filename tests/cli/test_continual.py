@@ -18,8 +18,13 @@ HALVES = f"{Path(__file__).parents[1] / 'continual' / 'worlds.py'}:Halves"
 
 
 def flags_of(model: Path, root: Path, name: str, *more: str) -> list[str]:
-    own = ["run.steps=1", "eval.every=1", f"run.folder={root}", f"run.name={name}", *more]
+    own = ["run.steps=2", "eval.every=1", f"run.folder={root}", f"run.name={name}", *more]
     return [*settings(model, world=HALVES), *own]
+
+
+def _often(by_setting: bool) -> list[str]:
+    """Ask for a line at every step, in either way."""
+    return ["telemetry.log_interval=1"] if by_setting else ["--log_interval", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +35,11 @@ def runs(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for method, wordy in (("sequential", False), ("ewc", True)):
         flags = flags_of(model, root, method, f"continual.method={method}",
                          "continual.ewc.fisher_rows=2", f"telemetry.verbose={wordy}")  # fmt: skip
-        result = invoke("continual", config, *flags, "--no-use_progress_bar", "--log_interval", 1)
+        result = invoke("continual", config, *flags, "--no-use_progress_bar", *_often(wordy))
         assert result.exit_code == 0, result.output
-        assert "[Task 1] Step   1/1 | loss: " in result.stdout
+        assert "[Task 1] Step   1/2 | loss: " in result.stdout
         assert "=== Transfer Metrics after Task 1 ===" in result.stdout
-        assert ("checkpoint step 1" in result.stdout) == wordy
+        assert ("checkpoint step 2" in result.stdout) == wordy
     return root
 
 
@@ -149,7 +154,7 @@ def test_runs_of_one_method_with_other_settings_are_not_averaged(
     text = file.read_text(encoding="utf-8")
     assert text.count("\n  seed: 0\n") == 1
     seeded = text.replace("\n  seed: 0\n", "\n  seed: 1\n")
-    file.write_text(seeded.replace("log_interval: 1", "log_interval: 2"), encoding="utf-8")
+    file.write_text(seeded.replace("log_interval: null", "log_interval: 2"), encoding="utf-8")
     assert invoke("continual-report", runs / "ewc", other, "--out", page).exit_code == 0
     file.write_text(re.sub(r"strength: .*", "strength: 77", seeded), encoding="utf-8")
     refused = invoke("continual-report", runs / "ewc", other, "--out", page)

@@ -109,7 +109,7 @@ def run_journey(
         return _trackers(journey.path / "stages" / stage.name, journey.config)
 
     told = journey.config.telemetry
-    interval = log_interval or (told.log_interval if told.log_interval > 1 else _INTERVAL)
+    interval = log_interval or told.log_interval or _INTERVAL
     style = Style(progress and told.progress, interval, verbose or told.verbose)
     screen = Screen(sys.stdout, style, trackers=trackers)
     try:

@@ -49,11 +49,10 @@ def open_sinks(
 ) -> dict[str, Sink]:
     """Open the screen and the trackers that a run's configuration asks for."""
     settings = folder.load().telemetry
-    interval = log_interval or (settings.log_interval if settings.log_interval > 1 else None)
     screen = open_screen(
         stream,
         progress=progress and settings.progress,
-        interval=interval,
+        interval=log_interval or settings.log_interval,
         verbose=verbose or settings.verbose,
     )
     trackers = open_trackers(settings.sinks, folder.path, settings.project, settings.offline)
