@@ -36,6 +36,14 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def given_flags(arguments: Sequence[str] | None) -> list[str]:
+    """Name the flags that somebody wrote down, and `settings` where there are any."""
+    made = parser()
+    for action in made._actions:
+        action.default = argparse.SUPPRESS
+    return sorted(vars(made.parse_args(arguments)))
+
+
 class _Parser(argparse.ArgumentParser):
     """Reads --no-use_progress_bar and --log-interval like --no_use_progress_bar, --log_interval."""
 
