@@ -102,6 +102,15 @@ def test_unknown_ids_and_missing_stores(path: Path) -> None:
     assert_refused(invoke("notes", "show", "zz", "-s", path), "notes ls")
 
 
+def test_search_passes_over_what_rollouts_would(path: Path) -> None:
+    """They leave out what is trusted less than half, unless somebody asks for it."""
+    add(path, "Ring the red bell.", "--trust", "0.4")
+    assert ask_json("notes", "search", "red bell", "-s", path) == []
+    told = invoke("notes", "search", "red bell", "-s", path)
+    assert "trusted at least 0.5" in told.stderr
+    assert len(ask_json("notes", "search", "red bell", "--min-trust", "0.4", "-s", path)) == 1
+
+
 def test_a_shelf_needs_a_name_and_trust_is_a_share(path: Path, tmp_path: Path) -> None:
     add(path, "x")
     refused = invoke("notes", "add", "y", "-w", "", "-s", path)
