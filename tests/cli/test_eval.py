@@ -48,6 +48,12 @@ def test_a_mistyped_run_is_not_asked_of_the_hub(command: list[str], tmp_path: Pa
     assert_refused(refused, f"{missing}: there is neither a run nor a model", "recollect runs ls")
 
 
+def test_there_is_no_level_below_zero() -> None:
+    refused = invoke("eval", "tiny", "--level", -1)
+    assert refused.exit_code == 2
+    assert "--level" in refused.stderr
+
+
 def test_several_rows(model: Path) -> None:
     command = ("eval", model, "--env", LETTERS, "--tasks", 2, "--split", "dev", "--rows", 3)
     cells = ask_json(*command, "--temperature", 1.0)

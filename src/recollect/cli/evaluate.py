@@ -32,7 +32,9 @@ def evaluate(
     settings: SetOption = None,
     split: Annotated[str, typer.Option("--split", help="The split.")] = "test",
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
-    level: Annotated[list[int] | None, typer.Option("--level", help="Only these levels.")] = None,
+    level: Annotated[
+        list[int] | None, typer.Option("--level", min=0, max=1000, help="Only these levels.")
+    ] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Attempts at each task.")] = 1,
     temperature: Annotated[
         float, typer.Option("--temperature", min=0.0, help="Of the sampling; 0 = the likeliest.")

@@ -55,6 +55,17 @@ def store_path(given: str) -> Place:
     return path
 
 
+def existing_store(given: str) -> Place:
+    """Find the store that an argument names; StoreMissing, in words that fit, where it is not."""
+    from recollect.errors import StoreMissing
+
+    path = store_path(given)
+    if isinstance(path, Path) and not path.is_file():
+        hint = "Name a run's folder, or a store. List runs with: recollect runs ls"
+        raise StoreMissing(path, hint)
+    return path
+
+
 def run_in(given: str) -> RunId | None:
     """Name the run of a folder, which may share its store with others; None where there is none."""
     path = Path(given).expanduser()
