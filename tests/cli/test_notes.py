@@ -52,8 +52,8 @@ def test_show_tells_credit_sources_and_what_was_guided(path: Path) -> None:
         note = NoteId(FAKE.note_id(0))
         StoreBank(store).record([NoteTrial(note, "g", 69, 56, 77, 46)])
     text = invoke("notes", "show", note, "-s", path).stdout
-    assert "with it     80 % of 70 attempts (69 % to 88 %)" in text
-    assert "without     60 % of 80 attempts" in text
+    assert "with it     80.0% of 70 attempts (69.2% to 87.7%)" in text
+    assert "without     60.0% of 80 attempts" in text
     assert "gain        +20 points (+5 to +33)" in text
     guided = invoke("notes", "show", note, "--guided", "-s", path).stdout.split()
     assert guided == [FAKE.row_id(1, FAKE.rows - 1)]

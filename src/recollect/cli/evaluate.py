@@ -11,6 +11,7 @@ from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.output import Column, remark, say, write_json, write_table
 from recollect.cli.store_option import JsonOption, examples
 from recollect.cli.train import require_training
+from recollect.telemetry.spelling import percent
 
 if TYPE_CHECKING:
     from recollect.config.schema.config import Config
@@ -82,7 +83,7 @@ def evaluate(
         [
             (
                 *(s.domain, "all" if s.level is None else str(s.level), str(s.n)),
-                *(_percent(s.success), _interval(s.interval()), _percent(s.floor)),
+                *(percent(s.success), _interval(s.interval()), percent(s.floor)),
             )
             for s in (*scores, total)
         ],
@@ -123,10 +124,6 @@ def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:
         return config, loaded
     config = load_config(folder.config, flags).config
     return config, trained_policy(folder, config, remark)[0]
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.1f}%"
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:

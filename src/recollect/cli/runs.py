@@ -11,6 +11,7 @@ import typer
 
 from recollect.cli.output import Column, remark, say, write_json, write_table
 from recollect.cli.store_option import JsonOption, examples
+from recollect.telemetry.spelling import percent
 
 if TYPE_CHECKING:
     from recollect.canonical import Json
@@ -57,8 +58,8 @@ def ls(
                 f"{state.step}/{state.steps}",
                 f"{state.rollouts:,}",
                 "-" if state.reward is None else f"{state.reward:.3f}",
-                _percent(state.first_success),
-                _percent(state.last_success),
+                percent(state.first_success),
+                percent(state.last_success),
             )
             for state in states
         ],
@@ -127,7 +128,3 @@ def plot(
         return
     for file in files:
         say(str(file))
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.1f}%"

@@ -6,11 +6,12 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
+from recollect.config.schema.continual import Method
 from recollect.errors import BadContinual
 
-METHODS = ("sequential", "replay", "adaptive_replay", "ewc", "online_ewc", "ewc_pp", "kl_anchor",
-           "progressive", "dynamic_expansion", "fusion", "adaptive_fusion", "sft")  # fmt: skip
+METHODS: tuple[str, ...] = get_args(Method)
 TINY = "tiny"
 TAU2 = "tau2"
 _BASE_URL = "OPENAI_BASE_URL"
