@@ -70,7 +70,12 @@ def test_it_answers_records_and_ends_when_told(
 def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     store = tmp_path / "served.db"
     result = invoke("serve", "policy", str(tmp_path / "nothing"), "--store", store)
-    assert_refused(result, "cannot be loaded")
+    assert_refused(result, "there is neither a run nor a model", "recollect runs ls")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = invoke("serve", "policy", str(empty), "--store", store)
+    assert_refused(result, "cannot be loaded", "a run's folder")
+    empty.rmdir()
     result = invoke("serve", "policy", "tiny", "--set", "user=solo", "--store", store)
     assert_refused(result, "no option user", "--env")
     assert_refused(invoke("serve", "policy", "tiny", "--env", "desk", "--set", "user=solo"), "user")
