@@ -2,6 +2,7 @@
 #
 # With a GPU a 3B model, without one the built-in tiny model. Set MODEL, DTYPE, RATE, TOKENS, STEPS
 # or PYTHON to choose for yourself; whatever follows a script's own arguments goes to the command.
+# These scripts begin runs; one that was interrupted goes on with: recollect resume FOLDER
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 if command -v nvidia-smi > /dev/null 2>&1 && nvidia-smi > /dev/null 2>&1; then

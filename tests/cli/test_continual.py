@@ -12,14 +12,19 @@ import pytest
 from recollect.errors.extras import install_command
 from train.small import settings
 
-from .conftest import assert_refused, invoke
+from .conftest import ask_json, assert_refused, invoke
 
 HALVES = f"{Path(__file__).parents[1] / 'continual' / 'worlds.py'}:Halves"
 
 
 def flags_of(model: Path, root: Path, name: str, *more: str) -> list[str]:
-    own = ["run.steps=1", "eval.every=1", f"run.folder={root}", f"run.name={name}", *more]
+    own = ["run.steps=2", "eval.every=1", f"run.folder={root}", f"run.name={name}", *more]
     return [*settings(model, world=HALVES), *own]
+
+
+def _often(by_setting: bool) -> list[str]:
+    """Ask for a line at every step, in either way."""
+    return ["telemetry.log_interval=1"] if by_setting else ["--log_interval", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +35,11 @@ def runs(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for method, wordy in (("sequential", False), ("ewc", True)):
         flags = flags_of(model, root, method, f"continual.method={method}",
                          "continual.ewc.fisher_rows=2", f"telemetry.verbose={wordy}")  # fmt: skip
-        result = invoke("continual", config, *flags, "--no-use_progress_bar", "--log_interval", 1)
+        result = invoke("continual", config, *flags, "--no-use_progress_bar", *_often(wordy))
         assert result.exit_code == 0, result.output
-        assert "[Task 1] Step   1/1 | loss: " in result.stdout
+        assert "[Task 1] Step   1/2 | loss: " in result.stdout
         assert "=== Transfer Metrics after Task 1 ===" in result.stdout
-        assert ("checkpoint step 1" in result.stdout) == wordy
+        assert ("checkpoint step 2" in result.stdout) == wordy
     return root
 
 
@@ -64,6 +69,49 @@ def test_runs_ls_says_where_the_stages_are(runs: Path) -> None:
     assert listed.exit_code == 0
     assert f"recollect runs ls --runs {runs}/ewc/stages" in listed.stderr
     assert "Start one with" not in listed.stderr
+
+
+def test_runs_ls_lists_them_as_json_too(runs: Path) -> None:
+    ewc, sequential = ask_json("runs", "ls", "--runs", runs)
+    assert (ewc["name"], ewc["continual"], ewc["finished"]) == ("ewc", True, True)
+    assert [stage["name"] for stage in sequential["stages"]] == ["00-early", "01-late"]
+    assert all(stage["finished"] and not stage["continual"] for stage in sequential["stages"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["doctor", "RUN"],
+        ["plot", "RUN"],
+        ["model", "export", "RUN", "OUT"],
+        ["pool", "ls", "--store", "RUN"],
+        ["replay", "explain", "RUN", "1"],
+        ["notes", "ls", "--store", "RUN"],
+        ["eval", "RUN"],
+        ["eval", "RUN", "--env", "desk"],
+        ["serve", "policy", "RUN"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_continual_run_is_recognised(command: list[str], tmp_path: Path) -> None:
+    """Its folder has no store, metrics or checkpoint; those are its stages'."""
+    folder = tmp_path / "domains-1"
+    stage = folder / "stages" / "00-airline"
+    stage.mkdir(parents=True)
+    (folder / "continual.yaml").write_text("run:\n  seed: 1\n")
+    (stage / "config.yaml").write_text("run:\n  seed: 1\n")
+    words = {"RUN": str(folder), "OUT": str(tmp_path / "out")}
+    refused = invoke(*(words.get(word, word) for word in command))
+    assert_refused(refused, f"{folder}: it is a continual run", f"such as {stage}")
+
+
+def test_settings_of_continual_runs_can_be_compared(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "continual.yaml").write_text(f"run:\n  seed: {seed}\n")
+    result = invoke("config", "diff", tmp_path / "1", tmp_path / "2")
+    assert result.exit_code == 0, result.output
+    assert "run.seed" in result.stdout
 
 
 def test_a_report_without_matplotlib(
@@ -106,7 +154,7 @@ def test_runs_of_one_method_with_other_settings_are_not_averaged(
     text = file.read_text(encoding="utf-8")
     assert text.count("\n  seed: 0\n") == 1
     seeded = text.replace("\n  seed: 0\n", "\n  seed: 1\n")
-    file.write_text(seeded.replace("log_interval: 1", "log_interval: 2"), encoding="utf-8")
+    file.write_text(seeded.replace("log_interval: null", "log_interval: 2"), encoding="utf-8")
     assert invoke("continual-report", runs / "ewc", other, "--out", page).exit_code == 0
     file.write_text(re.sub(r"strength: .*", "strength: 77", seeded), encoding="utf-8")
     refused = invoke("continual-report", runs / "ewc", other, "--out", page)

@@ -41,6 +41,19 @@ def test_a_model_folder_as_a_table(model: Path) -> None:
     assert "split train, temperature 0" in result.stdout
 
 
+@pytest.mark.parametrize("command", [["eval"], ["eval", "--env", "desk"], ["serve", "policy"]])
+def test_a_mistyped_run_is_not_asked_of_the_hub(command: list[str], tmp_path: Path) -> None:
+    missing = tmp_path / "nosuch"
+    refused = invoke(*command, missing)
+    assert_refused(refused, f"{missing}: there is neither a run nor a model", "recollect runs ls")
+
+
+def test_there_is_no_level_below_zero() -> None:
+    refused = invoke("eval", "tiny", "--level", -1)
+    assert refused.exit_code == 2
+    assert "--level" in refused.stderr
+
+
 def test_several_rows(model: Path) -> None:
     command = ("eval", model, "--env", LETTERS, "--tasks", 2, "--split", "dev", "--rows", 3)
     cells = ask_json(*command, "--temperature", 1.0)

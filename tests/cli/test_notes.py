@@ -52,8 +52,8 @@ def test_show_tells_credit_sources_and_what_was_guided(path: Path) -> None:
         note = NoteId(FAKE.note_id(0))
         StoreBank(store).record([NoteTrial(note, "g", 69, 56, 77, 46)])
     text = invoke("notes", "show", note, "-s", path).stdout
-    assert "with it     80 % of 70 attempts (69 % to 88 %)" in text
-    assert "without     60 % of 80 attempts" in text
+    assert "with it     80.0% of 70 attempts (69.2% to 87.7%)" in text
+    assert "without     60.0% of 80 attempts" in text
     assert "gain        +20 points (+5 to +33)" in text
     guided = invoke("notes", "show", note, "--guided", "-s", path).stdout.split()
     assert guided == [FAKE.row_id(1, FAKE.rows - 1)]
@@ -100,6 +100,15 @@ def test_unknown_ids_and_missing_stores(path: Path) -> None:
     assert_refused(invoke("notes", "ls", "-s", path))
     add(path, "x")
     assert_refused(invoke("notes", "show", "zz", "-s", path), "notes ls")
+
+
+def test_search_passes_over_what_rollouts_would(path: Path) -> None:
+    """They leave out what is trusted less than half, unless somebody asks for it."""
+    add(path, "Ring the red bell.", "--trust", "0.4")
+    assert ask_json("notes", "search", "red bell", "-s", path) == []
+    told = invoke("notes", "search", "red bell", "-s", path)
+    assert "trusted at least 0.5" in told.stderr
+    assert len(ask_json("notes", "search", "red bell", "--min-trust", "0.4", "-s", path)) == 1
 
 
 def test_a_shelf_needs_a_name_and_trust_is_a_share(path: Path, tmp_path: Path) -> None:

@@ -87,6 +87,12 @@ def test_what_is_malformed_or_writes_is_refused(filled: Filled, ask: str) -> Non
     assert filled.path.read_bytes() == before
 
 
+def test_a_refusal_is_one_sentence(filled: Filled) -> None:
+    refused = invoke("pool", "sql", "SELECT 1; SELECT 2", "--store", filled.path)
+    assert refused.exit_code == 2
+    assert ".." not in refused.stderr
+
+
 def test_csv_and_json_exclude_each_other(filled: Filled) -> None:
     result = invoke("pool", "sql", "SELECT 1", "--csv", "--json", "--store", filled.path)
     assert result.exit_code == 2

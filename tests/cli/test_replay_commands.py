@@ -13,7 +13,7 @@ from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
 from recollect.types import RunId
 
-from .conftest import Filled, invoke
+from .conftest import Filled, assert_refused, invoke
 
 pytest.importorskip("torch")
 
@@ -48,6 +48,16 @@ def test_explain_shows_every_draw_of_a_step(run: Path) -> None:
     found = json.loads(invoke("replay", "explain", str(run), "4", "--json").output)
     assert [entry["draw"]["slot"] for entry in found] == [draw.slot for draw in draws]
     assert sum(entry["use"] is not None for entry in found) == len(uses)
+
+
+@pytest.mark.parametrize("command", [("explain", "nosuch", "3"), ("simulate", "demo", "nosuch")])
+def test_a_store_that_is_an_argument_is_asked_for_as_one(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = invoke("replay", *command)
+    assert_refused(refused, "There is no store at nosuch", "recollect runs ls")
+    assert "--store" not in refused.stderr
 
 
 def test_explain_of_rows_that_were_removed_since(run: Path, tmp_path: Path) -> None:

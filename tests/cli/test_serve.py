@@ -38,10 +38,18 @@ def _url(log: Path, seconds: float = 60) -> str:
     raise AssertionError("nothing is served")
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_it_answers_records_and_ends_when_told(tmp_path: Path, end: signal.Signals) -> None:
-    log, store = tmp_path / "log", tmp_path / "served.db"
-    process = start_cli(log, "serve", "policy", "tiny", "--store", store)
+@pytest.mark.parametrize(
+    ("end", "given", "file"),
+    [
+        (signal.SIGINT, "served.db", "served.db"),
+        (signal.SIGTERM, "new/", "new/store.db"),  # a folder stands for its store
+    ],
+)
+def test_it_answers_records_and_ends_when_told(
+    tmp_path: Path, end: signal.Signals, given: str, file: str
+) -> None:
+    log, store = tmp_path / "log", tmp_path / file
+    process = start_cli(log, "serve", "policy", "tiny", "--store", f"{tmp_path}/{given}")
     try:
         url = _url(log)
         assert url.startswith("http://127.0.0.1:")
@@ -62,7 +70,12 @@ def test_it_answers_records_and_ends_when_told(tmp_path: Path, end: signal.Signa
 def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     store = tmp_path / "served.db"
     result = invoke("serve", "policy", str(tmp_path / "nothing"), "--store", store)
-    assert_refused(result, "cannot be loaded")
+    assert_refused(result, "there is neither a run nor a model", "recollect runs ls")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = invoke("serve", "policy", str(empty), "--store", store)
+    assert_refused(result, "cannot be loaded", "a run's folder")
+    empty.rmdir()
     result = invoke("serve", "policy", "tiny", "--set", "user=solo", "--store", store)
     assert_refused(result, "no option user", "--env")
     assert_refused(invoke("serve", "policy", "tiny", "--env", "desk", "--set", "user=solo"), "user")

@@ -225,3 +225,12 @@ def test_dotted_names_in_a_mapping_are_explained() -> None:
     with pytest.raises(BadConfig) as caught:
         load_config({"train.eps": 1.0})
     assert "Settings are nested" in caught.value.hint
+
+
+def test_a_list_of_nothing_usable_is_not_called_empty_as_well() -> None:
+    with pytest.raises(BadConfig) as caught:
+        load_config(None, ["environment.levels=[-1]"])
+    assert "environment.levels[0] must be at least 0" in str(caught.value)
+    assert "empty" not in str(caught.value)
+    with pytest.raises(BadConfig, match=r"environment\.levels must not be empty"):
+        load_config(None, ["environment.levels=[]"])

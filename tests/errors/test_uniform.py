@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "bool": False,
     "object": "pool.db",
     "Path": "runs/a",
+    "Path | None": "runs/a.log",
     "Path | str": "runs/a",
     "Sequence[str]": ("first", "second"),
     "Sequence[tuple[str, str]]": (("One is wrong.", "Change it."), ("Another is.", "")),

@@ -116,6 +116,30 @@ def test_what_cannot_be_had_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        ("--cl_algorithm ewc", "Leave --cl_algorithm out"),
+        ("--cl-algorithm=sequential --seed 0", "Leave --cl_algorithm, --seed out"),
+        ("--no_gradient_checkpointing", "Leave --gradient_checkpointing out"),
+        ("run.steps=7", "Leave key=value out"),
+    ],
+)
+def test_a_run_goes_on_with_its_own_settings(
+    others: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*others.split(), "--resume_from", str(tmp_path)]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_what_is_shown_of_a_resumed_run_can_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = "--verbose --log-interval 3 --no-use_progress_bar --save_trajectory_logs"
+    assert main([*shown.split(), "--resume_from", str(tmp_path)]) == 2
+    assert "there is no continual run in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "script", sorted((ROOT / "scripts").glob("run_*.sh")), ids=lambda p: p.name
 )
 def test_scripts_call_the_command_with_flags_that_it_knows(script: Path, tmp_path: Path) -> None:

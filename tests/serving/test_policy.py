@@ -332,6 +332,63 @@ def test_a_twin_that_is_sampled_otherwise_is_in_nobodys_way(served: Served) -> N
         served.ask(*begun, said, user("More."), temperature=temperature)
 
 
+@pytest.fixture
+def begun_alike(served: Served) -> list[dict[str, Any]]:
+    """Two tasks that begin with the same words and have an answer in common, one group in each."""
+    begun = [user("Letters.")]
+    texts: list[set[str]] = []
+    for metadata in ({"task": "A", "group": "one"}, {"task": "B", "group": "two"}):
+        found = served.ask(*begun, metadata=metadata, n=32, max_tokens=200)
+        whole = [each for each in found.choices if each.finish_reason == "stop"]
+        texts.append({each.message.content for each in whole})
+    shared = sorted(texts[0] & texts[1])
+    assert shared, "no answer was given in both tasks"
+    return [*begun, {"role": "assistant", "content": shared[0]}, user("More.")]
+
+
+@pytest.mark.parametrize("named", ["task", "group", "both"])
+def test_attempts_that_begin_alike_stay_with_their_tasks(
+    served: Served, begun_alike: list[dict[str, Any]], named: str
+) -> None:
+    for task, group in (("B", "two"), ("A", "one"), ("B", "two"), ("A", "one")):
+        labels = {"task": task, "group": group}
+        metadata = labels if named == "both" else {named: labels[named]}
+        found = served.ask(*begun_alike, metadata=metadata)
+        served.reward(found.id, reward=1.0 if task == "A" else 0.0)
+    with open_reader(served.store) as reader:
+        filed = [(reader.task(row.task).id, row.reward.value) for row in served.rows()]
+    assert sorted(filed) == [("A", 1.0), ("A", 1.0), ("B", 0.0), ("B", 0.0)]
+    assert len({row.group for row in served.rows()}) == 2
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({}, "metadata.task: is needed"),
+        ({"task": "C"}, "metadata.task: is not the task"),
+        ({"task": "A", "group": "two"}, "metadata.group: is not the group"),
+    ],
+)
+def test_a_conversation_is_filed_under_no_other_task(
+    served: Served, begun_alike: list[dict[str, Any]], metadata: dict[str, str], words: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=words):
+        served.ask(*begun_alike, metadata=metadata)
+
+
+def test_several_groups_of_a_task_are_told_apart(served: Served) -> None:
+    begun = [user("Letters.")]
+    texts: list[set[str]] = []
+    for group in ("one", "two"):
+        found = served.ask(*begun, metadata={"group": group}, n=32, max_tokens=200)
+        whole = [each for each in found.choices if each.finish_reason == "stop"]
+        texts.append({each.message.content for each in whole})
+    said = {"role": "assistant", "content": min(texts[0] & texts[1])}
+    with pytest.raises(openai.BadRequestError, match=r"metadata\.group: is needed"):
+        served.ask(*begun, said, user("More."))
+    served.ask(*begun, said, user("More."), metadata={"group": "two"})
+
+
 def test_scores_that_make_no_sense_are_refused(served: Served) -> None:
     id_ = served.ask(user("Letters.")).id
     for body, words in (

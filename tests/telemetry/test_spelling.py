@@ -1,6 +1,6 @@
 import pytest
 
-from recollect.telemetry.spelling import decimal, hours, percent, seconds, whole
+from recollect.telemetry.spelling import decimal, forecast, hours, percent, seconds, whole
 
 NAN = float("nan")
 
@@ -27,6 +27,14 @@ def test_counts_and_shares() -> None:
     assert whole(NAN) == "nan"
     assert percent(0.4567) == "45.7%"
     assert percent(None) == percent(NAN) == "-"
+    assert percent(None, "n/a") == percent(NAN, "n/a") == "n/a"
+
+
+def test_forecasts() -> None:
+    given = (0.4, 119, 120, 7199, 7200, 9000)
+    assert [forecast(value) for value in given] == [
+        "0 s", "119 s", "2 min", "120 min", "2.0 h", "2.5 h",
+    ]  # fmt: skip
 
 
 def test_durations() -> None:

@@ -59,8 +59,9 @@ def test_levels_and_rows(policy: Policy, model: Path) -> None:
 
 
 def test_no_tasks_to_evaluate_on(policy: Policy, model: Path) -> None:
-    with pytest.raises(BadEnvironment, match=r"no tasks of levels \[7\] to evaluate on"):
+    with pytest.raises(BadEnvironment, match=r"no tasks of levels \[7\] to evaluate on") as caught:
         evaluator(policy, model, Uneven(), levels=[7])
+    assert "recollect env ls" in caught.value.hint
 
 
 def test_a_task_that_comes_twice_is_played_once(policy: Policy, model: Path) -> None:

@@ -30,3 +30,4 @@ def test_a_run_may_keep_its_trackers_offline(
         for sink in sinks.values():
             sink.close()
         assert set(sinks) == {"screen", "trackio"}
+        assert (folder.path / "tracker.json").is_file()

@@ -90,6 +90,8 @@ def compare(
     from recollect.compare.study import run_study, write_study
     from recollect.config.loading import load_config
 
+    if verbose and as_json:
+        raise typer.BadParameter("--verbose is for the tables; --json has every run anyway")
     numbers = range(first_seed, first_seed + seeds)
     tuning = _tuning(tune, grid or [], first_seed, tune_seeds)
     arms = [parse_arm(text) for text in arm] if arm else [REPLAY, TWIN]

@@ -54,7 +54,10 @@ def schema() -> None:
 
 def _load(source: str) -> Config:
     from recollect.config.loading import load_config
-    from recollect.train.folder import RunFolder
+    from recollect.train.folder import CONTINUAL, RunFolder
 
     folder = RunFolder(Path(source))
-    return folder.load() if folder.config.is_file() else load_config(source).config
+    if folder.config.is_file():
+        return folder.load()
+    journey = folder.path / CONTINUAL  # it has settings as any run has
+    return load_config(journey if journey.is_file() else source).config

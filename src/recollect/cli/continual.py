@@ -109,7 +109,7 @@ def run_journey(
         return _trackers(journey.path / "stages" / stage.name, journey.config)
 
     told = journey.config.telemetry
-    interval = log_interval or (told.log_interval if told.log_interval > 1 else _INTERVAL)
+    interval = log_interval or told.log_interval or _INTERVAL
     style = Style(progress and told.progress, interval, verbose or told.verbose)
     screen = Screen(sys.stdout, style, trackers=trackers)
     try:
@@ -155,8 +155,7 @@ def continual_report(
 
 
 def _trackers(folder: Path, config: Config) -> Mapping[str, Sink]:
-    from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
+    from recollect.telemetry.sinks.trackers import open_trackers
 
     settings = config.telemetry
-    place = TrackerSettings(folder, settings.project, settings.offline)
-    return {name: open_tracker(name, place) for name in settings.sinks}
+    return open_trackers(settings.sinks, folder, settings.project, settings.offline)

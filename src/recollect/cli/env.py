@@ -68,6 +68,8 @@ def ls(
     from recollect.envs.registry import environment_names
     from recollect.envs.survey import survey
 
+    if markdown and as_json:
+        raise typer.BadParameter("choose one of --markdown and --json")
     if not name and not as_json and not markdown:
         say("Environments: " + ", ".join(environment_names()))
         say("")
@@ -198,7 +200,9 @@ def play(
     name: NameArgument,
     task: Annotated[str, typer.Option(metavar="ID", help="A task by its id.")] = "",
     level: Annotated[int | None, typer.Option(help="A task of this level.", min=0)] = None,
-    split: Annotated[str, typer.Option(help="A task of this split.")] = "train",
+    split: Annotated[
+        str | None, typer.Option(help="A task of this split.", show_default="train")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Chooses the task, and its chance.", min=0)] = 0,
     gold: Annotated[bool, typer.Option("--gold", help="Watch the ideal agent instead.")] = False,
     as_json: JsonOption = False,
@@ -213,9 +217,11 @@ def play(
     from recollect.envs.transcript import play as play_episode
     from recollect.types import StopReason
 
+    if task and (level is not None or split is not None):
+        raise typer.BadParameter("--task names the task; --level and --split choose among others")
     environment = _load(name, settings)
     known = TaskLookup(environment)
-    chosen = known.find(task) if task else _choose(environment, split, level, seed)
+    chosen = known.find(task) if task else _choose(environment, split or "train", level, seed)
     inner = _gold_agent(environment, chosen) if gold else _Person()
     agent = inner if as_json else _Shown(inner, echo=gold)
     if not as_json:

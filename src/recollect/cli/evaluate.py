@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.output import Column, remark, say, write_json, write_table
 from recollect.cli.store_option import JsonOption, examples
 from recollect.cli.train import require_training
+from recollect.telemetry.spelling import percent
 
 if TYPE_CHECKING:
     from recollect.config.schema.config import Config
@@ -33,7 +33,9 @@ def evaluate(
     settings: SetOption = None,
     split: Annotated[str, typer.Option("--split", help="The split.")] = "test",
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks in all.")] = 120,
-    level: Annotated[list[int] | None, typer.Option("--level", help="Only these levels.")] = None,
+    level: Annotated[
+        list[int] | None, typer.Option("--level", min=0, max=1000, help="Only these levels.")
+    ] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Attempts at each task.")] = 1,
     temperature: Annotated[
         float, typer.Option("--temperature", min=0.0, help="Of the sampling; 0 = the likeliest.")
@@ -81,7 +83,7 @@ def evaluate(
         [
             (
                 *(s.domain, "all" if s.level is None else str(s.level), str(s.n)),
-                *(_percent(s.success), _interval(s.interval()), _percent(s.floor)),
+                *(percent(s.success), _interval(s.interval()), percent(s.floor)),
             )
             for s in (*scores, total)
         ],
@@ -91,11 +93,11 @@ def evaluate(
 
 def _elsewhere(policy: str, environment: str) -> list[str]:
     """Spell the settings of another environment than a run's own."""
-    from recollect.train.folder import RunFolder
+    from recollect.train.folder import named_run
 
     flags = [f"environment.name={environment}", "environment.options={}"]
-    folder = RunFolder(Path(policy))
-    own = folder.load().environment.name if folder.config.is_file() else environment
+    run = named_run(policy)
+    own = run.load().environment.name if run is not None else environment
     if _family(own) != _family(environment):
         # Those that the run chose among are names of its own environment.
         flags += ["environment.levels=none", "environment.domains=none"]
@@ -112,20 +114,16 @@ def load_subject(policy: str, flags: list[str]) -> tuple[Config, Policy]:
     from recollect.config.loading import load_config
     from recollect.models.loading import load_policy
     from recollect.models.threads import choose_threads
-    from recollect.train.folder import RunFolder
+    from recollect.train.folder import named_run
     from recollect.train.parts import trained_policy
 
-    folder = RunFolder(Path(policy))
-    if not folder.config.is_file():
+    folder = named_run(policy)
+    if folder is None:
         config, loaded = load_config(None, flags).config, load_policy(policy)
         choose_threads(loaded, config.model.threads)
         return config, loaded
     config = load_config(folder.config, flags).config
     return config, trained_policy(folder, config, remark)[0]
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.1f}%"
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:

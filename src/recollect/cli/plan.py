@@ -11,6 +11,7 @@ from recollect.cli.failure import FINDINGS
 from recollect.cli.output import count, say, size, waiting, write_json
 from recollect.cli.store_option import EXITS_WITH_FINDINGS, JsonOption, examples
 from recollect.cli.train import require_training
+from recollect.telemetry.spelling import forecast
 
 if TYPE_CHECKING:
     from recollect.doctor.forecast import Forecast
@@ -102,22 +103,13 @@ def _cost_lines(found: Forecast) -> list[tuple[str, str]]:
         memory += f" of {size(found.memory)}"
     store, saved = size(round(found.store_bytes)), size(round(found.checkpoint_bytes))
     parts = [
-        f"{count(found.steps, 'step')} {_duration(found.steps_seconds)}",
-        f"{count(found.evaluations, 'evaluation')} {_duration(found.evaluation_seconds)}",
-        f"{count(found.checkpoints, 'checkpoint')} {_duration(found.checkpoint_seconds)}",
+        f"{count(found.steps, 'step')} {forecast(found.steps_seconds)}",
+        f"{count(found.evaluations, 'evaluation')} {forecast(found.evaluation_seconds)}",
+        f"{count(found.checkpoints, 'checkpoint')} {forecast(found.checkpoint_seconds)}",
     ]
     return [
         ("memory", memory),
         ("disk", f"{store} of store, {saved} of checkpoints; {size(found.free)} free"),
-        ("the run", f"about {_duration(found.seconds)}: {', '.join(parts)}"),
+        ("the run", f"about {forecast(found.seconds)}: {', '.join(parts)}"),
         *(("problem", problem) for problem in found.problems),
     ]
-
-
-def _duration(seconds: float) -> str:
-    """Spell a time in the unit a person would use."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

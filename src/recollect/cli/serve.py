@@ -11,7 +11,7 @@ import typer
 from recollect.cli.env_options import SetOption, environment_options
 from recollect.cli.output import remark, say
 from recollect.cli.serving import check_threshold, served, wait_for_the_end
-from recollect.cli.store_option import examples
+from recollect.cli.store_option import examples, store_path
 from recollect.cli.train import require_training
 
 app = typer.Typer(
@@ -44,7 +44,8 @@ def policy(
             "--store",
             "-s",
             metavar="PATH",
-            help="Where scored conversations go: a file, or postgres://...; RUN/served.db.",
+            help="Where scored conversations go: a file, a folder, or postgres://...; without "
+            "it RUN/served.db, whatever $RECOLLECT_STORE says.",
         ),
     ] = None,
     environment: Annotated[
@@ -62,7 +63,7 @@ def policy(
     Answers carry token ids, and log-probs where asked for. POST {"reward": 1.0} to
     /v1/trajectories/ID, with the id of an answer, to keep its conversation as a trajectory: the
     tokens as they were sampled. A run can begin with them: pool.start_from=RUN/served.db. Name
-    the task by metadata={"task": ID} in the first request. Ctrl-C ends, when what is being
+    the task by metadata={"task": ID} in every request. Ctrl-C ends, when what is being
     answered is answered.
     """
     check_threshold(threshold)
@@ -72,10 +73,10 @@ def policy(
 
     from recollect.serving.http import PolicyServer
     from recollect.serving.opening import open_service
-    from recollect.store import open_store, place_of
+    from recollect.store import open_store
 
     beside = Path(run) / "served.db" if Path(run).is_dir() else Path("served.db")
-    where = beside if store is None else place_of(store)
+    where = beside if store is None else store_path(store)
     with ExitStack() as stack:
         chance = secrets.randbelow(2**31) if seed is None else seed
         service, turn_tokens = open_service(run, None, environment, chance, options, remark)

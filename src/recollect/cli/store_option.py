@@ -35,6 +35,7 @@ def store_path(given: str) -> Place:
     """Find the store that is meant.
 
     A folder, there or spelt with a final slash, has store.db, or a run whose store is elsewhere.
+    That of a continual run has stages, each with its own; RunMissing names one.
     """
     from recollect.store.address import is_address, parse_address
 
@@ -45,8 +46,23 @@ def store_path(given: str) -> Place:
         from recollect.train.folder import store_in
 
         return store_in(path)
+    if (path / "continual.yaml").is_file():
+        from recollect.train.folder import refuse_continual
+
+        refuse_continual(path)
     if path.is_dir() or given.endswith(("/", "\\")):
         return path / "store.db"
+    return path
+
+
+def existing_store(given: str) -> Place:
+    """Find the store that an argument names; StoreMissing, in words that fit, where it is not."""
+    from recollect.errors import StoreMissing
+
+    path = store_path(given)
+    if isinstance(path, Path) and not path.is_file():
+        hint = "Name a run's folder, or a store. List runs with: recollect runs ls"
+        raise StoreMissing(path, hint)
     return path
 
 

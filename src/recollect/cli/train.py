@@ -169,7 +169,9 @@ def resume(
     run: Annotated[
         Path | None, typer.Argument(help="The run's folder; default: the newest unfinished one.")
     ] = None,
-    runs: Annotated[Path, typer.Option("--runs", help="Where to look for runs.")] = Path("runs"),
+    runs: Annotated[
+        Path | None, typer.Option("--runs", help="Where to look for runs.", show_default="runs")
+    ] = None,
     progress: ProgressOption = None,
     verbose: VerboseOption = False,
     log_interval: IntervalOption = None,
@@ -179,12 +181,14 @@ def resume(
     It continues from its newest whole checkpoint; steps after that are computed again, with the
     same result bit for bit on a CPU. A run under verl goes on under verl, on as many machines.
     """
+    if run is not None and runs is not None:
+        raise typer.BadParameter("--runs is where to look for a run; RUN names one")
     require_training()
     from recollect.engines.launch import together
     from recollect.integrations.verl.workplace import Workplace
     from recollect.train.folder import RunFolder
 
-    path = _newest_unfinished(runs) if run is None else run
+    path = _newest_unfinished(runs or Path("runs")) if run is None else run
     folder = RunFolder(path)
     is_journey = (path / _JOURNEY).is_file()
     cluster = None if is_journey else Workplace(path).cluster()

@@ -35,7 +35,17 @@ def problems_of(
     error: ValidationError, sources: Mapping[tuple[str, ...], Source]
 ) -> list[tuple[str, str]]:
     """Turn each finding into (what, hint). `sources` says where the given settings were written."""
-    return [_problem(found, sources) for found in error.errors(include_url=False)]
+    findings = error.errors(include_url=False)
+    places = [found["loc"] for found in findings]
+    return [_problem(found, sources) for found in findings if not _follows(found, places)]
+
+
+def _follows(found: ErrorDetails, places: Sequence[tuple[str | int, ...]]) -> bool:
+    """Tell whether a list counts as empty only because what stands in it was refused."""
+    own = found["loc"]
+    if found["type"] != "too_short":
+        return False
+    return any(len(place) > len(own) and place[: len(own)] == own for place in places)
 
 
 def _problem(found: ErrorDetails, sources: Mapping[tuple[str, ...], Source]) -> tuple[str, str]:

@@ -10,9 +10,11 @@ from recollect.continual.matrix import Measure, ScoreMatrix, Undefined
 from recollect.continual.transfer import average_performance, backward_transfer, forgetting
 from recollect.redaction import redact_text
 from recollect.telemetry.scores import Score, pool
+from recollect.telemetry.spelling import percent
 from recollect.train.metrics import deviation, mean
 
 RULE = "=" * 80
+UNKNOWN = "n/a"
 _BAR = 12  # blocks
 
 
@@ -109,7 +111,7 @@ def matrix_lines(matrix: ScoreMatrix) -> list[str]:
     lines = [f"{'':<{width}}  {head}"]
     for name, row in known:
         cells = [
-            f"{'n/a' if value is None else format(value, '.3f'):>{w}}"
+            f"{UNKNOWN if value is None else format(value, '.3f'):>{w}}"
             for value, w in zip(row, columns, strict=True)
         ]
         lines.append(f"{name:<{width}}  {'  '.join(cells)}")
@@ -121,12 +123,9 @@ def _figures(
 ) -> str:
     """Write the three figures of an evaluation; what is not known is n/a, never 0."""
     earned = f"{_number(reward, 3)}±{_number(spread, 3)}"
-    return f"Reward: {earned} | Pass: {_percent(success)} | Tool Acc: {_percent(tools)}"
+    passed, right = percent(success, UNKNOWN), percent(tools, UNKNOWN)
+    return f"Reward: {earned} | Pass: {passed} | Tool Acc: {right}"
 
 
 def _number(value: float | None, places: int) -> str:
-    return "n/a" if value is None or math.isnan(value) else f"{value:.{places}f}"
-
-
-def _percent(value: float | None) -> str:
-    return "n/a" if value is None else f"{100 * value:.1f}%"
+    return UNKNOWN if value is None or math.isnan(value) else f"{value:.{places}f}"

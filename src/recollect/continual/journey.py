@@ -24,9 +24,9 @@ from recollect.continual.intervals import TaskScores, build_matrix
 from recollect.continual.matrix import ScoreMatrix
 from recollect.continual.schedule import Stage, stages_of
 from recollect.train.checkpoint import flush, flush_all, last_saved_step, newest_checkpoint
-from recollect.train.folder import RunFolder
+from recollect.train.folder import CONTINUAL, RunFolder
 
-CONFIG = "continual.yaml"
+CONFIG = CONTINUAL
 STAGE_MARK = "stage.json"  # in the run folder of a stage: it is trained by its journey only
 BASE = "base"
 

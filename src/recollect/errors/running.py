@@ -27,7 +27,8 @@ class ModelMissing(RecollectError):
             f"The model {name!r} cannot be loaded: {why.splitlines()[0][:300]}",
             hint
             or "Give `tiny` (built in), `smol` (recollect model fetch smol), a folder made by "
-            "save_pretrained, or a hub id that is cached or can be downloaded.",
+            "save_pretrained, or a hub id that is cached or can be downloaded. `recollect eval` "
+            "and `recollect serve policy` take a run's folder too.",
         )
 
 
@@ -89,8 +90,8 @@ class RunExists(RecollectError):
 class RunMissing(RecollectError):
     """There is no run where one was named, or no run at all."""
 
-    def __init__(self, path: Path | str, why: str = "there is no run") -> None:
-        super().__init__(f"{path}: {why}.", "List runs with: recollect runs ls")
+    def __init__(self, path: Path | str, why: str = "there is no run", hint: str = "") -> None:
+        super().__init__(f"{path}: {why}.", hint or "List runs with: recollect runs ls")
 
 
 class UnknownMetric(RecollectError):

@@ -28,11 +28,13 @@ class StoreError(RecollectError):
 class StoreMissing(StoreError):
     """There is no store at this path."""
 
-    def __init__(self, path: object) -> None:
+    def __init__(self, path: object, hint: str = "") -> None:
         super().__init__(
             path,
             f"There is no store at {path}.",
-            "Name another with --store, or make one with: recollect pool import FILE --store PATH",
+            hint
+            or "Name another with --store, or make one with: recollect pool import FILE "
+            "--store PATH",
         )
 
 
@@ -228,7 +230,7 @@ class BadQuery(StoreError):
     def __init__(self, path: object, why: str, hint: str = "") -> None:
         super().__init__(
             path,
-            f"The query was refused: {why}.",
+            f"The query was refused: {why.rstrip('.')}.",
             hint or 'See the tables with: recollect pool sql "SELECT name, sql FROM sqlite_schema"',
         )
 

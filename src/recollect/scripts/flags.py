@@ -6,11 +6,12 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
+from recollect.config.schema.continual import Method
 from recollect.errors import BadContinual
 
-METHODS = ("sequential", "replay", "adaptive_replay", "ewc", "online_ewc", "ewc_pp", "kl_anchor",
-           "progressive", "dynamic_expansion", "fusion", "adaptive_fusion", "sft")  # fmt: skip
+METHODS: tuple[str, ...] = get_args(Method)
 TINY = "tiny"
 TAU2 = "tau2"
 _BASE_URL = "OPENAI_BASE_URL"
@@ -34,6 +35,14 @@ def parser() -> argparse.ArgumentParser:
     _add_output(made)
     made.add_argument("settings", nargs="*", help="any setting of docs/config.md as key=value")
     return made
+
+
+def given_flags(arguments: Sequence[str] | None) -> list[str]:
+    """Name the flags that somebody wrote down, and `settings` where there are any."""
+    made = parser()
+    for action in made._actions:
+        action.default = argparse.SUPPRESS
+    return sorted(vars(made.parse_args(arguments)))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,13 +17,16 @@ from recollect.cli.failure import failures_reported
 from recollect.cli.output import remark, say
 from recollect.cli.train import require_training
 from recollect.engines.launch import together
-from recollect.scripts.flags import parser, settings_of
+from recollect.scripts.flags import given_flags, parser, settings_of
+from recollect.train.folder import CONTINUAL
 from recollect.train.ranks import Ranks
 
-_CONFIG = "continual.yaml"
 # Less would be taken for no flag at all, or for 1, and nobody would be told.
 _FROM_ONE = ("batch_size_per_gpu", "gradient_accumulation_steps", "max_new_tokens",
              "max_tasks_per_domain", "log_interval")  # fmt: skip
+# What a run that goes on may be shown and written as; all else it was begun with.
+_RESUMED = ("resume_from", "verbose", "log_interval", "use_progress_bar", "save_trajectory_logs",
+            "trajectory_log_interval")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser().parse_args(arguments)
     try:
         with failures_reported():
+            if flags.resume_from is not None:
+                _refuse_others(given_flags(arguments))
             require_training()
             together(lambda ranks: _run(flags, ranks))
     except typer.Exit as end:
@@ -53,6 +58,20 @@ def _run(flags: argparse.Namespace, ranks: Ranks) -> None:
     if flags.save_trajectory_logs:
         _write_logs(journey.path, flags.trajectory_log_interval)
     say("Training completed successfully!")
+
+
+def _refuse_others(given: Sequence[str]) -> None:
+    """Refuse flags that a run which goes on would not heed."""
+    from recollect.errors import BadContinual
+
+    ignored = [name for name in given if name not in _RESUMED]
+    if not ignored:
+        return
+    named = ", ".join("key=value" if name == "settings" else f"--{name}" for name in ignored)
+    raise BadContinual(
+        "--resume_from goes on with the settings of that run",
+        f"Leave {named} out, or use: recollect resume FOLDER",
+    )
 
 
 def _check(flags: argparse.Namespace) -> None:
@@ -94,7 +113,7 @@ def _remark(flags: argparse.Namespace) -> None:
 def _folder_of(path: Path) -> Path:
     """Find the continual run that a path lies in: its folder, or a checkpoint below it."""
     for folder in (path, *path.resolve().parents):
-        if (folder / _CONFIG).is_file():
+        if (folder / CONTINUAL).is_file():
             return folder
     return path
 

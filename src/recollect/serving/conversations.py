@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from recollect.canonical import digest
 from recollect.envs.base import Opening, Score, ToolSpec, Turn
 from recollect.errors import BadRequest, EpisodeOver, InvalidRecord
 from recollect.models.chat import Chat
@@ -18,7 +19,16 @@ from recollect.randomness import stream
 from recollect.rollout.episode import Attempt, Limits, Request
 from recollect.rollout.sampler import Row
 from recollect.serving.asking import Asked, Said, talk_key
-from recollect.types import Sampling, Task, TrajectoryId, trajectory_id
+from recollect.types import (
+    GroupId,
+    RunId,
+    Sampling,
+    Task,
+    TaskKey,
+    TrajectoryId,
+    group_id,
+    trajectory_id,
+)
 
 
 class Elsewhere:
@@ -102,30 +112,16 @@ class Conversations:
         attempt.row.turn_limit = min(attempt.row.turn_limit, sampling.max_tokens)
         return Talk(attempt, self._chat, sampling, opening.tools, [], now)
 
-    def go_on(self, asked: Asked, number: int) -> Talk:
+    def go_on(self, asked: Asked, number: int, task: str | None = None) -> Talk:
         """Go on with a conversation whose last turn was sampled here.
 
         A copy goes on, so that the answer it continues can be continued again, or scored; `number`
         tells it from all others. Of several conversations in which the same was said, one that can
-        go on so is taken, and of those the one least gone on with.
+        go on so is taken, and of those the one least gone on with. All of them are attempts at one
+        task, in one group: `task` is the id of the one that the request names, None where it names
+        none.
         """
-        found = self._by_key.get(talk_key(asked.past))
-        if not found:
-            why = "hold a turn of the assistant that was not sampled here, or long ago"
-            raise BadRequest("messages", why)
-        # Without any tools asked for, answers are no calls, but the model has read of its tools.
-        found = [talk for talk in found if asked.tools in ((), talk.tools)]
-        if not found:
-            why = "may not change within a conversation: the model read of them where it began"
-            raise BadRequest("tools", why)
-        whole = [talk for talk in found if talk.attempt.stop is None]
-        if not whole:
-            raise BadRequest("messages", "go on after a turn that a limit cut short")
-        alike = [talk for talk in whole if talk.is_sampled_by(asked.sampling)]
-        if not alike:
-            why = "may not change within a conversation: its log-probs are recorded as of one"
-            raise BadRequest("temperature, top_p and top_k", why)
-        parent = min(alike, key=lambda talk: talk.branches)
+        parent = min(self._fitting(asked, task), key=lambda talk: talk.branches)
         parent.branches += 1
         memo = {id(self._chat): self._chat, id(parent.attempt.episode): parent.attempt.episode}
         attempt = copy.deepcopy(parent.attempt, memo)
@@ -144,6 +140,28 @@ class Conversations:
         fed = list(parent.fed)
         return Talk(attempt, self._chat, parent.sampling, parent.tools, fed, parent.started)
 
+    def _fitting(self, asked: Asked, task: str | None) -> list[Talk]:
+        """Find the conversations that a request can go on with; BadRequest where there is none."""
+        found = self._by_key.get(talk_key(asked.past))
+        if not found:
+            why = "hold a turn of the assistant that was not sampled here, or long ago"
+            raise BadRequest("messages", why)
+        found = _filed_so(found, asked.labels.get("group"), task)
+        # Without any tools asked for, answers are no calls, but the model has read of its tools.
+        found = [talk for talk in found if asked.tools in ((), talk.tools)]
+        if not found:
+            why = "may not change within a conversation: the model read of them where it began"
+            raise BadRequest("tools", why)
+        whole = [talk for talk in found if talk.attempt.stop is None]
+        if not whole:
+            raise BadRequest("messages", "go on after a turn that a limit cut short")
+        alike = [talk for talk in whole if talk.is_sampled_by(asked.sampling)]
+        if not alike:
+            why = "may not change within a conversation: its log-probs are recorded as of one"
+            raise BadRequest("temperature, top_p and top_k", why)
+        _refuse_ambiguous(alike)
+        return alike
+
     def keep(self, talk: Talk, messages: Sequence[Said]) -> None:
         """Remember a conversation after an answer, `messages` being all of it."""
         talk.key = talk_key(messages)
@@ -158,3 +176,42 @@ class Conversations:
     def get(self, id_: str) -> Talk | None:
         """Find a conversation by the id of its last answer."""
         return self._by_id.get(TrajectoryId(id_))
+
+
+def served_group(run: RunId, step: int, task: TaskKey, label: str | None) -> GroupId:
+    """Name the group of an attempt at a task: the task's own, unless the agent names another."""
+    return GroupId(digest("served", run, label, task)) if label else group_id(run, step, task)
+
+
+def _filed_so(talks: Sequence[Talk], group: str | None, task: str | None) -> list[Talk]:
+    """Keep the conversations whose task and group are those that a request names.
+
+    The text alone cannot tell two attempts apart that began alike, and a trajectory under the
+    wrong task teaches the wrong thing without anybody noticing.
+    """
+    found = [talk for talk in talks if task in (None, talk.attempt.request.task.id)]
+    if not found:
+        why = "is not the task of this conversation; it stays the one of the first request"
+        raise BadRequest("metadata.task", why)
+    if group:
+        found = [talk for talk in found if _is_in(talk.attempt.request, group)]
+    if not found:
+        why = "is not the group of this conversation; it stays the one of the first request"
+        raise BadRequest("metadata.group", why)
+    return found
+
+
+def _is_in(request: Request, group: str) -> bool:
+    named = served_group(request.run, request.step, request.task.key, group)
+    return request.group == named
+
+
+def _refuse_ambiguous(talks: Sequence[Talk]) -> None:
+    """Refuse to choose between conversations whose trajectories would be filed differently."""
+    requests = [talk.attempt.request for talk in talks]
+    if len({request.task.key for request in requests}) > 1:
+        why = "is needed: the same was said in attempts at several tasks; name it in every request"
+        raise BadRequest("metadata.task", why)
+    if len({request.group for request in requests}) > 1:
+        why = "is needed: the same was said in several groups; name it in every request"
+        raise BadRequest("metadata.group", why)

@@ -19,7 +19,7 @@ from recollect.rollout.episode import Limits
 from recollect.rollout.sampler import Sampler
 from recollect.serving.service import Origin, PolicyService
 from recollect.store.base import Store
-from recollect.train.folder import RunFolder
+from recollect.train.folder import RunFolder, named_run
 from recollect.train.parts import trained_policy
 from recollect.types import RunId, Task
 
@@ -62,8 +62,8 @@ def open_service(
 
 
 def _policy(name: str, tell: Callable[[str], None]) -> tuple[Config, Policy, int, int]:
-    folder = RunFolder(Path(name))
-    if not folder.config.is_file():
+    folder = named_run(name)
+    if folder is None:
         policy = load_policy(name)
         choose_threads(policy)
         return load_config(None, []).config, policy, 0, 0

@@ -17,12 +17,12 @@ from recollect.models.chat import Chat
 from recollect.rollout.episode import Limits, Request
 from recollect.rollout.sampler import Sampler
 from recollect.serving.asking import Asked, Said
-from recollect.serving.conversations import Conversations, Talk
+from recollect.serving.conversations import Conversations, Talk, served_group
 from recollect.serving.generation import Generation
 from recollect.store.base import Store
 from recollect.store.records import Batch
 from recollect.trajectory import Trajectory
-from recollect.types import GroupId, RunId, Task, group_id, trajectory_id
+from recollect.types import RunId, Task, trajectory_id
 from recollect.validation import check_finite
 
 _GREEDY = (
@@ -151,19 +151,17 @@ class PolicyService:
     def _open(self, asked: Asked) -> Talk:
         number = next(self._numbers)
         if asked.past:
-            return self._talks.go_on(asked, number)
+            named = self._task(asked).id if asked.labels.get("task") else None
+            return self._talks.go_on(asked, number, named)
         opening = Opening(asked.news(), asked.tools)
         task = self._task(asked)
         o = self.origin
-        group = asked.labels.get("group")
         request = Request(
             id=trajectory_id(o.run, o.step, task.key, number),
             task=task,
             run=o.run,
             step=o.step,
-            group=GroupId(digest("served", o.run, group, task.key))
-            if group
-            else group_id(o.run, o.step, task.key),
+            group=served_group(o.run, o.step, task.key, asked.labels.get("group")),
             policy_version=o.policy_version,
             seed=o.seed,
             row=number,

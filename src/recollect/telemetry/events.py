@@ -31,7 +31,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted:
-    """A step enters a phase, one of `names.PHASES`. Steps count from 1."""
+    """A step enters one of `names.STEP_PHASES`, checkpoint or evaluate. Steps count from 1."""
 
     step: int
     phase: str

@@ -34,7 +34,6 @@ ROOMS = {
 
 # The phases of a step (design §4), each with its `time/` metric, and what may follow it.
 STEP_PHASES = ("plan", "collect", "draw", "commit", "score", "update", "record")
-PHASES = (*STEP_PHASES, "checkpoint", "evaluate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ def whole(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else str(value)
 
 
-def percent(share: float | None) -> str:
-    """Spell a share: 45.6%; a dash for what is not known."""
-    return "-" if share is None or not math.isfinite(share) else f"{100 * share:.1f}%"
+def percent(share: float | None, unknown: str = "-") -> str:
+    """Spell a share: 45.6%; a dash, or other words, for what is not known."""
+    return unknown if share is None or not math.isfinite(share) else f"{100 * share:.1f}%"
 
 
 def seconds(value: float) -> str:
@@ -40,3 +40,10 @@ def hours(value: float | None) -> str:
     whole_seconds = round(value)
     minutes, rest = divmod(whole_seconds, 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def forecast(value: float) -> str:
+    """Spell a duration that is an estimate, in the unit a person would use: 45 s, 36 min, 2.5 h."""
+    if value < 120:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"

@@ -242,7 +242,7 @@ def _choose(
         raise BadEnvironment(
             environment.name,
             f"split {split} has no tasks{only} to evaluate on",
-            "See what there is with: recollect env ls. Or set eval.every=0.",
+            "See what there is with: recollect env ls. A run without evaluations has eval.every=0.",
         )
     return cells
 

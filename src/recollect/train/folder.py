@@ -23,6 +23,8 @@ from recollect.store import open_reader, place_of, store_exists
 from recollect.store.address import Place, is_address
 from recollect.types import RunId
 
+CONTINUAL = "continual.yaml"  # where it is, a folder holds a continual run, and runs below it
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -71,8 +73,33 @@ class RunFolder:
     def load(self) -> Config:
         """Read the configuration the run was started with."""
         if not self.config.is_file():
+            refuse_continual(self.path)
             raise RunMissing(self.path, "there is no run in this folder (no config.yaml)")
         return load_config(self.config).config
+
+
+def refuse_continual(folder: Path) -> None:
+    """Raise RunMissing where a folder is a continual run's: what was asked for is in its stages."""
+    if not (folder / CONTINUAL).is_file():
+        return
+    begun = sorted(file.parent for file in folder.glob("stages/*/config.yaml"))
+    hint = f"Name one of its stages, such as {begun[0]}." if begun else "None of its stages began."
+    raise RunMissing(folder, "it is a continual run", hint)
+
+
+def named_run(name: str) -> RunFolder | None:
+    """Find the run that a name stands for; None where it can only be a model's.
+
+    RunMissing where it must be a mistyped folder: the hub would be asked for it, a minute long.
+    """
+    folder = RunFolder(Path(name))
+    if folder.config.is_file():
+        return folder
+    refuse_continual(folder.path)
+    is_path = "/" in name or os.sep in name
+    if is_path and folder.path.parent.is_dir() and not folder.path.exists():
+        raise RunMissing(name, "there is neither a run nor a model")
+    return None
 
 
 def store_in(folder: Path) -> Place:

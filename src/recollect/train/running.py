@@ -9,7 +9,7 @@ from typing import TextIO
 from recollect.telemetry import events
 from recollect.telemetry.events import Sink
 from recollect.telemetry.progress import open_screen
-from recollect.telemetry.sinks.trackers import TrackerSettings, open_tracker
+from recollect.telemetry.sinks.trackers import open_trackers
 from recollect.train.checkpoint import last_saved_step
 from recollect.train.folder import RunFolder
 from recollect.train.interrupts import StoppedAtOnce
@@ -49,15 +49,14 @@ def open_sinks(
 ) -> dict[str, Sink]:
     """Open the screen and the trackers that a run's configuration asks for."""
     settings = folder.load().telemetry
-    interval = log_interval or (settings.log_interval if settings.log_interval > 1 else None)
     screen = open_screen(
         stream,
         progress=progress and settings.progress,
-        interval=interval,
+        interval=log_interval or settings.log_interval,
         verbose=verbose or settings.verbose,
     )
-    place = TrackerSettings(folder.path, settings.project, settings.offline)
-    return {"screen": screen, **{name: open_tracker(name, place) for name in settings.sinks}}
+    trackers = open_trackers(settings.sinks, folder.path, settings.project, settings.offline)
+    return {"screen": screen, **trackers}
 
 
 def _say_stopped(session: Session, when: str, number: int) -> None:

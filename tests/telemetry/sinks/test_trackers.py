@@ -11,13 +11,20 @@ import pytest
 from recollect.errors import MissingExtra, TrackerNotReady, UnknownTracker
 from recollect.telemetry.events import Event, RunStarted, RunStopped
 from recollect.telemetry.fanout import Fanout
-from recollect.telemetry.sinks.trackers import TRACKERS, TrackerSettings, TrackerSink, open_tracker
+from recollect.telemetry.sinks.trackers import (
+    TRACKERS,
+    TrackerSettings,
+    TrackerSink,
+    open_tracker,
+    open_trackers,
+)
 
 from ..samples import Recorder, evaluation, step, whole_run
 
 PACKAGES = {"tensorboard": "tensorboard.summary"}
 SECRET = "hunter2-hunter2"
 LONG = 10.0
+ID = "0123456789abcdef01234"
 
 
 class Calls:
@@ -79,7 +86,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def play(name: str, folder: Path, *events: Event, offline: bool = True) -> Recorder:
     """Send events through a tracker behind its queue, as a run does."""
     left = Recorder()
-    queued = open_tracker(name, TrackerSettings(folder, "shop", offline))
+    queued = open_tracker(name, TrackerSettings(folder, ID, "shop", offline))
     queued._grace = LONG
     fanout = Fanout({name: queued, "left": left})
     for event in events:
@@ -135,7 +142,7 @@ def test_tensorboard_gets_descriptions_and_a_config_file(calls: Calls, tmp_path:
 def test_wandb_is_told_to_keep_quiet_and_to_itself(calls: Calls, tmp_path: Path) -> None:
     play("wandb", tmp_path / "new", start(tmp_path), step(1))
     ((_, named),) = calls["init"]
-    assert (named["id"], named["project"], named["mode"]) == ("demo-0", "shop", "offline")
+    assert (named["id"], named["project"], named["mode"]) == (ID, "shop", "offline")
     assert named["resume"] == "allow"
     settings = named["settings"]
     assert (settings.console, settings.silent, settings.x_disable_meta) == ("off", True, True)
@@ -178,13 +185,48 @@ def test_swanlab_is_told_to_keep_quiet_and_to_itself(calls: Calls, tmp_path: Pat
     assert calls["init"][1][1]["settings"].mode == "online"
 
 
+def begin(name: str, calls: Calls, folder: Path) -> tuple[str, str]:
+    """Begin a run in a folder, or go on with it; gives the id and the name the tracker hears."""
+    (sink,) = open_trackers([name], folder, "shop", offline=True).values()
+    sink._grace = LONG
+    sink.emit(start(folder))
+    sink.close()
+    told = calls["init"][-1][1]
+    assert told["resume"] == "allow"
+    return told.get("id", told["name"]), told["name"]
+
+
+@pytest.mark.parametrize("name", ["wandb", "swanlab", "trackio"])
+def test_runs_of_one_name_stay_apart(name: str, calls: Calls, tmp_path: Path) -> None:
+    """Both arms of a comparison have a seed-0; a resumed run is the one that it was."""
+    folders = [tmp_path / arm / "seed-0" for arm in ("twin", "replay")]
+    ids = [begin(name, calls, folder)[0] for folder in folders]
+    assert len(set(ids)) == 2
+    assert [begin(name, calls, folder)[0] for folder in folders] == ids
+    moved = folders[0].rename(tmp_path / "elsewhere")
+    if name != "trackio":  # which has nothing but the name
+        assert begin(name, calls, moved)[0] == ids[0]
+
+
+def test_names_say_whose_run_it_is(calls: Calls, tmp_path: Path) -> None:
+    stage = tmp_path / "domains-1" / "stages" / "00-airline"
+    assert begin("wandb", calls, tmp_path / "twin" / "seed-0")[1] == "twin/seed-0"
+    assert begin("wandb", calls, stage)[1] == "domains-1/00-airline"
+    assert begin("trackio", calls, stage)[1].startswith("domains-1-00-airline-")
+
+
+def test_where_no_tracker_is_on_nothing_is_written(tmp_path: Path) -> None:
+    assert open_trackers([], tmp_path / "run", "shop", offline=True) == {}
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("variable", ["TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"])
 def test_offline_trackio_may_not_be_sent_elsewhere(
     variable: str, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "me/space")
     with pytest.raises(TrackerNotReady, match=variable):
-        open_tracker("trackio", TrackerSettings(tmp_path, offline=True))
+        open_tracker("trackio", TrackerSettings(tmp_path, ID, offline=True))
     play("trackio", tmp_path, start(tmp_path), offline=False)
     assert len(calls["init"]) == 1
 
@@ -196,12 +238,12 @@ def test_a_missing_package_is_said_at_the_start(
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setitem(sys.modules, PACKAGES.get(name, name), None)  # makes the import fail
     with pytest.raises(MissingExtra, match=rf"pip install .*\[{name}\]'"):
-        open_tracker(name, TrackerSettings(tmp_path))
+        open_tracker(name, TrackerSettings(tmp_path, ID))
 
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownTracker, match="wandb, swanlab, tensorboard, trackio"):
-        open_tracker("mlflow", TrackerSettings(tmp_path))
+        open_tracker("mlflow", TrackerSettings(tmp_path, ID))
 
 
 def test_a_tracker_that_fails_in_the_middle_is_switched_off(

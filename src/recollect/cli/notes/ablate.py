@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.evaluate import load_subject
-from recollect.cli.notes.spelling import percent, points
+from recollect.cli.notes.spelling import points
 from recollect.cli.output import Column, count, remark, say, waiting, write_json, write_table
 from recollect.cli.store_option import JsonOption, examples
 from recollect.cli.train import require_training
+from recollect.telemetry.spelling import percent
 
 if TYPE_CHECKING:
     from recollect.notes.credit import Credit

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli.notes.spelling import COLUMNS, note_document, percent, points
+from recollect.cli.notes.spelling import COLUMNS, note_document, points
 from recollect.cli.output import count, decimal, remark, shown_ids, write_json, write_table
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
+from recollect.telemetry.spelling import percent
 
 EPILOG = examples(
     "recollect notes ls --store runs/demo-1",

@@ -1,4 +1,4 @@
-"""`recollect notes search`: what a task would be given."""
+"""`recollect notes search`: the notes that share words with a question, best first."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ def search(
     ] = 5,
     min_trust: Annotated[
         float, typer.Option(help="Pass over notes below this trust.", min=0, max=1)
-    ] = 0.0,
+    ] = 0.5,
     workspace: WorkspaceOption = "default",
     store: StoreOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Find notes by full-text search (BM25), as rollouts do, best first."""
+    """Find notes by full-text search (BM25), best first.
+
+    Rollouts also keep to notes.min_overlap, and to notes.retrieval.
+    """
     from recollect.cli.documents import document
     from recollect.notes.store_bank import StoreBank
     from recollect.store import open_reader
@@ -39,7 +42,8 @@ def search(
         write_json([document(each) for each in found])
         return
     if not found:
-        remark("No live note of this workspace shares a word with the question.")
+        trusted = f" that is trusted at least {min_trust:g}" if min_trust else ""
+        remark(f"No live note of this workspace{trusted} shares a word with the question.")
         return
     ids = shown_ids([each.note.id for each in found])
     cells = [

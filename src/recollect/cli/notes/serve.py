@@ -50,11 +50,15 @@ def serve(
         float, typer.Option(help="Notes trusted less are not given out.", min=0, max=1)
     ] = 0.5,
     trust: Annotated[
-        float, typer.Option(help="Trust of notes that are sent in.", min=0, max=1)
-    ] = 0.5,
+        float | None,
+        typer.Option(help="Trust of notes that are sent in.", min=0, max=1, show_default="0.5"),
+    ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Score from which an attempt that is sent in is a success.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Score from which an attempt that is sent in is a success.", show_default="1.0"
+        ),
+    ] = None,
     store: StoreOption = DEFAULT,
 ) -> None:
     """Serve the bank over HTTP, with the task-memory calls of ReMe, on this machine only.
@@ -72,6 +76,10 @@ def serve(
     from recollect.store import open_reader, open_store
     from recollect.wire.guard import LOOPBACK_NAMES, Guard
 
+    if read_only and (trust is not None or threshold is not None):
+        raise typer.BadParameter("--trust and --threshold are for what is sent in; not --read-only")
+    trust = 0.5 if trust is None else trust
+    threshold = 1.0 if threshold is None else threshold
     check_threshold(threshold)
     is_local = listen in ("127.0.0.1", "localhost")
     if no_token and not is_local:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.notes.spelling import note_document, percent, points
+from recollect.cli.notes.spelling import note_document, points
 from recollect.cli.output import count, decimal, remark, say, shown_ids, write_json
 from recollect.cli.store_option import DEFAULT, JsonOption, StoreOption, examples, store_path
 from recollect.cli.untrusted import visible, visible_lines
+from recollect.telemetry.spelling import percent
 
 if TYPE_CHECKING:
     from recollect.notes.credit import Credit

@@ -31,11 +31,6 @@ COLUMNS = (
 )
 
 
-def percent(rate: float | None) -> str:
-    """Spell a share: 62 %, or a dash where there is none."""
-    return "-" if rate is None else f"{100 * rate:.0f} %"
-
-
 def points(gain: float | None) -> str:
     """Spell a difference of shares in percentage points, with its sign."""
     return "-" if gain is None else f"{100 * gain:+.0f}"

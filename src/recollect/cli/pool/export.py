@@ -77,6 +77,8 @@ def export(
     from recollect.store.records import Query
 
     chosen = format_ or (Format.PARQUET if target.endswith(".parquet") else Format.JSONL)
+    if not tokens and chosen is not Format.MESSAGES:
+        raise typer.BadParameter("--no-tokens goes with --format messages")
     to_stdout = target == "-"
     with open_reader(store_path(store)) as reader:
         selection = select(reader, filters, more)

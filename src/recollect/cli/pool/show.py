@@ -40,6 +40,10 @@ def show(
     Control characters in its text are shown as escapes such as \x1b. With --json: everything,
     token by token, with its marks, draws and uses.
     """
+    if logprobs and segments:
+        raise typer.BadParameter("choose one of --logprobs and --segments")
+    if as_json and (logprobs or segments):
+        raise typer.BadParameter("--json has everything; leave --logprobs and --segments out")
     from recollect.cli import conversation
     from recollect.cli.documents import document as doc
     from recollect.cli.documents import row_document, trajectory_document

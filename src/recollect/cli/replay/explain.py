@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.output import Column, count, decimal, say, write_json, write_table
-from recollect.cli.store_option import JsonOption, examples, run_in, store_path
+from recollect.cli.store_option import JsonOption, examples, existing_store, run_in
 from recollect.cli.untrusted import visible
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def explain(
     from recollect.cli.selection import newest_run, resolve_run
     from recollect.store import open_reader
 
-    with open_reader(store_path(run)) as reader:
+    with open_reader(existing_store(run)) as reader:
         chosen = resolve_run(reader, name) if name else run_in(run) or newest_run(reader)
         draws = reader.draws(run=chosen, step=step)
         uses = {use.slot: use for use in reader.uses(run=chosen, step=step)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.output import Column, count, remark, say, write_json, write_table
-from recollect.cli.store_option import JsonOption, examples, store_path
+from recollect.cli.store_option import JsonOption, examples, existing_store
 
 if TYPE_CHECKING:
     from recollect.replay.simulation import Simulation
@@ -44,7 +44,7 @@ def simulate(
     loaded = load_config(config, settings or []).config
     if not loaded.replay.modes:
         remark("replay.modes is empty, so nothing would be drawn. Try: replay.modes=[mix,buffer]")
-    with open_reader(store_path(pool)) as reader:
+    with open_reader(existing_store(pool)) as reader:
         replayer, version = make_simulator(reader, loaded)
         found = run(replayer, steps, loaded.rollout.tasks_per_step, version, pace(loaded))
     if as_json:

@@ -16,12 +16,12 @@ Sinks: TypeAlias = Annotated[tuple[Sink, ...], Strict(False)]
 class TelemetrySettings(Section):
     """What the run says, and to whom."""
 
-    log_interval: int = Field(
-        default=1,
+    log_interval: int | None = Field(
+        default=None,
         ge=1,
         le=MOST,
-        description="Steps between log lines; 1 = every step in a pipe or file, every tenth above "
-        "a live bar. Metrics are written at every step.",
+        description="Steps between log lines; none = every step in a pipe or file, every tenth "
+        "above a live bar and in continual runs. Metrics are written at every step.",
     )
     progress: bool = Field(
         default=True,

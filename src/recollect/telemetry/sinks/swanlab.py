@@ -25,8 +25,8 @@ class Swanlab:
         kind = swanlab.Settings
         self._run = swanlab.init(
             project=self._settings.project,
-            id=run,
-            name=run,
+            id=self._settings.id,
+            name=self._settings.name,
             log_dir=str(folder),
             config=config,
             resume="allow",

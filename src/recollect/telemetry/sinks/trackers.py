@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -22,16 +22,26 @@ from recollect.telemetry.events import (
 )
 from recollect.telemetry.finite import counted_metrics, finite_metrics
 from recollect.telemetry.scores import score_metrics
+from recollect.telemetry.sinks.identity import tracker_id, tracker_name
 from recollect.telemetry.sinks.queued import Queued
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
-    """Where a tracker puts things. `offline` promises that it opens no connection."""
+    """Where a tracker puts things, and under which id: one per run, whatever its folder is called.
+
+    `offline` promises that it opens no connection.
+    """
 
     folder: Path
+    id: str
     project: str = "recollect"
     offline: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people read; several runs may have it."""
+        return tracker_name(self.folder)
 
 
 class Tracker(Protocol):
@@ -101,6 +111,16 @@ def open_tracker(name: str, settings: TrackerSettings) -> Queued:
     module, kind = TRACKERS[name]
     tracker: Tracker = getattr(import_module(module), kind)(settings)
     return Queued(TrackerSink(tracker))
+
+
+def open_trackers(
+    names: Sequence[str], folder: Path, project: str, offline: bool
+) -> dict[str, Queued]:
+    """Make the sinks of the trackers that a run's configuration names."""
+    if not names:
+        return {}
+    settings = TrackerSettings(folder, tracker_id(folder), project, offline)
+    return {name: open_tracker(name, settings) for name in names}
 
 
 def import_package(name: str, feature: str, extra: str) -> ModuleType:

@@ -28,10 +28,10 @@ class Trackio:
         self._run: Any = None
 
     def start(self, run: str, config: dict[str, Json]) -> None:
-        """Open the run."""
+        """Open the run. Its name is all that trackio knows it by, so the id is in it."""
         self._run = self._package.init(
             project=self._settings.project,
-            name=run,
+            name=f"{self._settings.name.replace('/', '-')}-{self._settings.id[:8]}",
             config=config,
             resume="allow",
             embed=False,

@@ -40,8 +40,8 @@ class Wandb:
         folder.mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
             project=self._settings.project,
-            id=run,
-            name=run,
+            id=self._settings.id,
+            name=self._settings.name,
             dir=str(folder),
             mode=self._mode,
             config=config,
