@@ -30,17 +30,18 @@ def promises(results: Results) -> list[str]:
 def sparse(results: Results) -> list[str]:
     """How many seeds get there where success is rare, with replay and without, each at its best."""
     arms = results["figures"]["best"]["arms"]
-    with_it, twin, wide = (arms[name]["reached"] for name in ("replay", "twin", "wide-twin"))
-    return [f"{with_it} seeds reach the target, without replay {twin} and {wide}"]
+    with_it, twin, narrow = (arms[n]["reached"] for n in ("replay", "twin", "narrow-twin"))
+    return [f"{with_it} seeds reach the target, without it {twin} and {narrow}"]
 
 
 def dense(results: Results) -> list[str]:
     """Replay against either run without it where success is common, each at its best."""
     against = results["figures"]["best"]["against"]
-    twin, wide = (estimate(against[name]["rollouts_ratio"]) for name in ("twin", "wide-twin"))
+    twin, narrow = (estimate(against[name]["rollouts_ratio"]) for name in ("twin", "narrow-twin"))
+    seconds = (ratio(against[n]["seconds_ratio"]["point"]) for n in ("twin", "narrow-twin"))
     return [
-        f"they need {twin} and {wide} times the rollouts",
-        f"{ratio(against['wide-twin']['seconds_ratio']['point'])} of the time",
+        f"need {twin} and {narrow} times its rollouts",
+        f"{next(seconds)} and {next(seconds)} of its time",
     ]
 
 

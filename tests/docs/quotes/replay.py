@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-from statistics import median
-
 from .spelling import Quoting, Results, estimate, points, ratio, setting, short, span, spread
 
 TWINS = {"twin": "twin", "narrow-twin": "narrow run"}
@@ -17,13 +14,6 @@ BUFFER = {
     "mix": "`mix`",
     "repair": "no replay, and `repair` alone",
     "buffer-shape": "`buffer`, correction `shape`",
-}
-LIMITS = {
-    "age-30-uses-4": "30 updates, 4 uses (the default)",
-    "age-200-uses-4": "200 updates, 4 uses",
-    "age-200-uses-16": "200 updates, 16 uses",
-    "age-200-uses-16-alike": "the same, all rows alike (`draw.alpha=0`)",
-    "twin": "no replay",
 }
 AGEING = {
     "clip, young rows": "clip, rows of at most 8 updates",
@@ -63,68 +53,65 @@ def regime(found: Results) -> str:
 
 
 def sparse(results: Results) -> list[str]:
-    """The rows of the table, and the ratios that the prose gives with their intervals."""
+    """The rows of the table, the ratios that the prose gives, and seeds of one side alone."""
     found = results["figures"]
-    twin, wide = (found["best"]["against"][name] for name in TWINS)
+    same, alone = found["same"]["against"]["twin"], found["alone"]
+    twin, narrow = (found["best"]["against"][name]["rollouts_ratio"] for name in TWINS)
+    arms = found["best"]["arms"]
     return [
         regime(found),
-        f"twin: {within(twin['rollouts_ratio_restricted'])}",
-        f"wide run: {within(wide['rollouts_ratio_restricted'])}",
-        within(wide["seconds_ratio_restricted"]),
+        f"{ratio(same['rollouts_ratio_restricted']['point'])} times more "
+        f"({interval(same['rollouts_ratio_restricted'])})",
+        f"{ratio(twin['point'])} times the rollouts ({interval(twin)})",
+        f"{arms['twin']['reached']} get there instead of {arms['replay']['reached']}",
+        f"{ratio(narrow['point'])} times replay's, but the interval ({interval(narrow)})",
+        *(
+            f"{len(solved)} of {whose}{alone[winner]['settings_tried']}"
+            for winner, whose in (("replay", "the "), ("twins", "replay's "))
+            for solved in alone[winner]["solved_by"].values()
+        ),
     ]
 
 
 def inherited(results: Results) -> list[str]:
-    """The rows of the table, and when replay arrives."""
+    """The rows of the table, when replay arrives, and what the others need."""
     found = results["figures"]
     begun = found["best"]["arms"]["replay"]["rollouts_to_target"]
-    return [regime(found), f"{span([n for n in begun if n is not None])} rollouts"]
+    twin, narrow = (found["best"]["against"][n]["rollouts_ratio_restricted"] for n in TWINS)
+    return [
+        regime(found),
+        f"{span([n for n in begun if n is not None])} rollouts",
+        f"{ratio(twin['point'])} ({interval(twin)}) and "
+        f"{ratio(narrow['point'])} ({interval(narrow)}) times more",
+    ]
 
 
 def dense(results: Results) -> list[str]:
     """The rows of the table, either run without replay, and replay as it is set."""
     found = results["figures"]
-    twin, wide = (found["best"]["against"][name] for name in TWINS)
-    as_set = found["untuned"]
+    twin, narrow = (found["best"]["against"][name] for name in TWINS)
     return [
         regime(found),
-        within(twin["rollouts_ratio"]),
-        within(wide["rollouts_ratio"]),
-        "the twin needs " + estimate(twin["seconds_ratio"]).replace(" (", " of replay's seconds ("),
-        "the wide run " + estimate(wide["seconds_ratio"]).replace(" (", " of them ("),
-        f"{ratio(as_set['rollouts_ratio']['point'])} times better than the "
-        f"{TWINS[as_set['against']]}'s",
+        f"the twin needs {estimate(twin['rollouts_ratio'])} times the rollouts",
+        f"the narrow run {estimate(narrow['rollouts_ratio'])}",
+        f"the twin {estimate(twin['seconds_ratio'])} of its seconds",
+        f"the narrow run {estimate(narrow['seconds_ratio'])} of them",
     ]
 
 
 def dear(results: Results) -> list[str]:
-    """The rows of the table, and the time that replay saves."""
+    """The rows of the table, and the time that the others need."""
     found = results["figures"]
-    twin, wide = (found["best"]["against"][name]["seconds_ratio"] for name in TWINS)
+    twin, narrow = (found["best"]["against"][name]["seconds_ratio"] for name in TWINS)
     return [
         regime(found),
-        f"{ratio(wide['point'])} times faster than the stronger run without it, the wide run "
-        f"({ratio(wide['low'])} to {ratio(wide['high'])})",
-        f"at least {ratio(twin['low'])} times faster than the twin",
+        f"the twin takes {estimate(twin)} times as long, the narrow run {estimate(narrow)}",
     ]
 
 
-def within(found: Results) -> str:
-    """A ratio with its interval, as prose has it at the end of brackets."""
-    return f"{ratio(found['point'])}, {ratio(found['low'])} to {ratio(found['high'])})"
-
-
-def epochs(results: Results) -> list[str]:
-    """Eight epochs instead of four for the wide run."""
-    arms = results["figures"]["arms"]
-    four, eight, half = (
-        arms[f"wide-{name}"] for name in ("4-epochs", "8-epochs", "8-epochs-half-rate")
-    )
-    there = median(inf if n is None else n for n in half["rollouts_to_target"])
-    return [
-        f"{eight['reached']} instead of {four['reached']}",
-        f"{half['reached']}, a median of {there:.0f}",
-    ]
+def interval(found: Results) -> str:
+    """The interval of a ratio: `1.23 to infinite`."""
+    return f"{ratio(found['low'])} to {ratio(found['high'])}"
 
 
 def arm(label: str, found: Results) -> str:
@@ -152,18 +139,6 @@ def mix(results: Results) -> list[str]:
     return [
         f"`repair` at {repair}, without replay {without}",
         f"{gaussian.format(' points')}, against {plain.format('')}",
-    ]
-
-
-def limits(results: Results) -> list[str]:
-    """How often and how old."""
-    arms = results["figures"]["arms"]
-    four, sixteen = (
-        arms[f"age-{n}"]["replay_ratio"]["median"] for n in ("30-uses-4", "200-uses-16")
-    )
-    return [
-        "\n".join(arm(label, arms[name]) for name, label in LIMITS.items()),
-        f"{sixteen / four:.1f} times the training",
     ]
 
 
@@ -211,11 +186,8 @@ QUOTES: dict[str, Quoting] = {
     "replay_gain_inherited": inherited,
     "replay_gain_dense": dense,
     "replay_gain_dear": dear,
-    "replay_settings_epochs_sparse": epochs,
-    "replay_settings_epochs_dense": epochs,
     "replay_settings_buffer": buffer,
     "replay_settings_mix": mix,
-    "replay_settings_limits": limits,
     "ageing": ageing,
     "packing": packing,
     "draw": draw,
