@@ -60,7 +60,7 @@ def sparse(results: Results) -> list[str]:
     arms = found["best"]["arms"]
     return [
         regime(found),
-        f"{ratio(same['rollouts_ratio_restricted']['point'])} times more "
+        f"{ratio(same['rollouts_ratio_restricted']['point'])} times as many "
         f"({interval(same['rollouts_ratio_restricted'])})",
         f"{ratio(twin['point'])} times the rollouts ({interval(twin)})",
         f"{arms['twin']['reached']} get there instead of {arms['replay']['reached']}",
@@ -82,7 +82,7 @@ def inherited(results: Results) -> list[str]:
         regime(found),
         f"{span([n for n in begun if n is not None])} rollouts",
         f"{ratio(twin['point'])} ({interval(twin)}) and "
-        f"{ratio(narrow['point'])} ({interval(narrow)}) times more",
+        f"{ratio(narrow['point'])} ({interval(narrow)}) times as many",
     ]
 
 
@@ -96,16 +96,6 @@ def dense(results: Results) -> list[str]:
         f"the narrow run {estimate(narrow['rollouts_ratio'])}",
         f"the twin {estimate(twin['seconds_ratio'])} of its seconds",
         f"the narrow run {estimate(narrow['seconds_ratio'])} of them",
-    ]
-
-
-def dear(results: Results) -> list[str]:
-    """The rows of the table, and the time that the others need."""
-    found = results["figures"]
-    twin, narrow = (found["best"]["against"][name]["seconds_ratio"] for name in TWINS)
-    return [
-        regime(found),
-        f"the twin takes {estimate(twin)} times as long, the narrow run {estimate(narrow)}",
     ]
 
 
@@ -185,7 +175,6 @@ QUOTES: dict[str, Quoting] = {
     "replay_gain_sparse": sparse,
     "replay_gain_inherited": inherited,
     "replay_gain_dense": dense,
-    "replay_gain_dear": dear,
     "replay_settings_buffer": buffer,
     "replay_settings_mix": mix,
     "ageing": ageing,
