@@ -21,6 +21,7 @@ from recollect.integrations.agentevolver import (
 )
 from recollect.store.sqlite import SqliteStore
 from recollect.types import RunId, TrajectoryId
+from train.damage import damage
 
 
 def saved(store: SqliteStore, mode: str, values: tuple[float | None, ...]) -> ExperienceManager:
@@ -153,3 +154,13 @@ def test_a_row_is_drawn_once_a_step_by_however_many_calls(store: SqliteStore) ->
     assert manager.record_uses() == 2
     manager.begin_step(3)
     assert len(manager.get_offpolicy_batch([HostTask("a")])) == 1
+
+
+def test_damaged_rows_are_left_out(store: SqliteStore) -> None:
+    manager = saved(store, "argmin", (0.5, 0.3, 0.2))
+    assert damage(store.path) == 2
+    manager.begin_step(2)
+    (sample,) = manager.get_offpolicy_batch([HostTask("a")], 3)
+    assert sample.entropy == pytest.approx(0.3)
+    assert manager.record_uses() == 1
+    assert [t.id for t in manager.task2trajectories["a"]] == [sample.id]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from recollect.ledger import Draw
@@ -12,22 +11,11 @@ from recollect.telemetry.events import Event, PhaseStarted, StepFinished, Warned
 from recollect.train.loop import train
 from recollect.types import Action, RunId, Status
 
+from .damage import damage
 from .replays import EVERYTHING
 from .small import Recorder, make_config, open_run, run_to_end
 
 RUN, OTHER = RunId("run"), RunId("other")
-
-
-def damage(store: Path) -> int:
-    """Flip a bit of every second frame; says how many."""
-    link = sqlite3.connect(store)
-    with link:
-        frames = link.execute("SELECT seq, frame FROM payloads WHERE seq % 2").fetchall()
-        for seq, frame in frames:
-            bad = bytes([*frame[:60], frame[60] ^ 1, *frame[61:]])
-            link.execute("UPDATE payloads SET frame = ? WHERE seq = ?", (bad, seq))
-    link.close()
-    return len(frames)
 
 
 def test_a_run_goes_on_without_damaged_rows(model: Path, tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ class Intake:
         stays whatever comes.
         """
         older = dict[bytes, int]()
-        for place, stored in zip(rows, shelf.pool.trajectories(rows), strict=True):
-            older[stored.tokens.tobytes()] = int(place)
+        for place, stored in shelf.pool.read(rows).items():
+            older[stored.tokens.tobytes()] = place
         different: dict[bytes, Trajectory] = {}
         replaced = []
         for row in new:

@@ -217,7 +217,7 @@ class RunPool:
 
     def candidates(self, key: TaskKey) -> list[Sample]:
         """All rows of a task that may be replayed now, oldest first."""
-        return self._replayed(key, self.shelf.usable(key))
+        return list(self._replayed(key, self.shelf.usable(key)).values())
 
     def choose(
         self, key: TaskKey, wanted: int, entropies: Mapping[str, float | None] | None = None
@@ -236,7 +236,7 @@ class RunPool:
         drawn = self.shelf.choose(rows, wanted, mode, self._stream("rows"), values)
         why = f"mix: {mode} of {rows.size}{'' if entropies is None else ', scored now'}"
         samples = self._replayed(key, drawn.positions)
-        return samples, self._draws(key, drawn, samples, why)
+        return list(samples.values()), self._draws(key, drawn, samples, why)
 
     def write_draws(self, draws: Sequence[Draw]) -> None:
         """Write draws into the ledger, all in one transaction."""
@@ -269,27 +269,32 @@ class RunPool:
             reward_version=self.settings.reward_version,
         )
 
-    def _replayed(self, key: TaskKey, rows: NDArray[np.int64]) -> list[Sample]:
-        group = group_id(self.run, self.now.number, key)
-        task = self.names.known(key) if rows.size else None
-        stored = self.shelf.pool.trajectories(rows)
-        return [from_store(row, task, group) for row in stored if task is not None]
+    def _replayed(self, key: TaskKey, rows: NDArray[np.int64]) -> dict[int, Sample]:
+        """Read rows of a task, by position; those that are damaged or gone are left out."""
+        if not rows.size:
+            return {}
+        group, task = group_id(self.run, self.now.number, key), self.names.known(key)
+        stored = self.shelf.pool.read(rows)
+        return {place: from_store(row, task, group) for place, row in stored.items()}
 
-    def _draws(self, key: TaskKey, drawn: Drawn, samples: Sequence[Sample], why: str) -> list[Draw]:
+    def _draws(
+        self, key: TaskKey, drawn: Drawn, samples: Mapping[int, Sample], why: str
+    ) -> list[Draw]:
         ages = self.shelf.pool.ages(self.now.policy_version, self.run)[drawn.positions]
-        chance = self._chances.get(key, 1.0)
+        chance, places = self._chances.get(key, 1.0), drawn.positions.tolist()
         return [
             Draw(
                 run=self.run,
                 step=self.now.number,
                 slot=next(self._slots),
-                trajectory=sample.id,
-                group=sample.group,
+                trajectory=samples[place].id,
+                group=samples[place].group,
                 age=max(int(age), 0),
                 probability=chance * float(probability),
                 reason=why,
             )
-            for sample, age, probability in zip(samples, ages, drawn.probabilities, strict=True)
+            for place, age, probability in zip(places, ages, drawn.probabilities, strict=True)
+            if place in samples
         ]
 
     def _group(self, key: TaskKey) -> Group:

@@ -114,7 +114,7 @@ class StoredTrajectories(Mapping[str, tuple[Trajectory, ...]]):
         self._keys = keys
 
     def __getitem__(self, uid: str) -> tuple[Trajectory, ...]:
-        return tuple(self._shelf.pool.trajectories(self._shelf.rows(self._keys[uid])))
+        return tuple(self._shelf.pool.read(self._shelf.rows(self._keys[uid])).values())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)

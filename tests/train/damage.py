@@ -1,0 +1,18 @@
+"""Damaging a store that somebody has open."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+
+def damage(store: Path) -> int:
+    """Flip a bit of every second frame; says how many."""
+    link = sqlite3.connect(store)
+    with link:
+        frames = link.execute("SELECT seq, frame FROM payloads WHERE seq % 2").fetchall()
+        for seq, frame in frames:
+            bad = bytes([*frame[:60], frame[60] ^ 1, *frame[61:]])
+            link.execute("UPDATE payloads SET frame = ? WHERE seq = ?", (bad, seq))
+    link.close()
+    return len(frames)
