@@ -99,6 +99,30 @@ def dense(results: Results) -> list[str]:
     ]
 
 
+def dear(results: Results) -> list[str]:
+    """The rows of the table, who gets there, and the time that the others need."""
+    found = results["figures"]
+    arms = found["best"]["arms"]
+    twin, narrow = (found["best"]["against"][n]["seconds_ratio_restricted"] for n in TWINS)
+    return [
+        regime(found),
+        f"{arms['replay']['reached']} get to 50 %",
+        f"{arms['twin']['reached']} of the twin's and {arms['narrow-twin']['reached']} of the",
+        f"the twin takes {estimate(twin)} times as long, the narrow run {estimate(narrow)}",
+    ]
+
+
+def narrow_dense(results: Results) -> list[str]:
+    """An earlier round, in which replay had one group a step."""
+    against = results["figures"]["best"]["against"]
+    twin, wide = against["twin"], against["wide-twin"]
+    return [
+        f"the narrow run needed {estimate(twin['rollouts_ratio'])} times the rollouts",
+        f"the run with four groups {estimate(wide['rollouts_ratio'])}, at "
+        f"{ratio(wide['seconds_ratio']['point'])} of replay's time",
+    ]
+
+
 def interval(found: Results) -> str:
     """The interval of a ratio: `1.23 to infinite`."""
     return f"{ratio(found['low'])} to {ratio(found['high'])}"
@@ -175,6 +199,8 @@ QUOTES: dict[str, Quoting] = {
     "replay_gain_sparse": sparse,
     "replay_gain_inherited": inherited,
     "replay_gain_dense": dense,
+    "replay_gain_dear": dear,
+    "replay_gain_narrow_dense": narrow_dense,
     "replay_settings_buffer": buffer,
     "replay_settings_mix": mix,
     "ageing": ageing,
