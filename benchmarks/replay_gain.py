@@ -1,23 +1,22 @@
 """What does replay buy? Replay against its twin in four regimes, as set and each at its best.
 
-    python benchmarks/replay_gain.py --jobs 2            everything, two hours on two cores
+    python benchmarks/replay_gain.py --jobs 2            everything, three hours on two cores
     python benchmarks/replay_gain.py --regime sparse     one regime; each has a file of its own
-    python benchmarks/replay_gain.py --regime sparse --seeds 12 --tuning-seeds 4 --jobs 2
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
 A step generates four groups of eight rows, as in the demo; replay adds updates on stored rows.
 Every regime is compared twice on the same seeds: **same**, replay against its **twin**, the same
 settings with replay off; and **best**, each arm with its own best setting, found with the same
 budget on other seeds: three learning rates by three values of a knob for how much a row is used,
-which is epochs over fresh rows for runs without replay, updates on stored rows for replay. There a
-**narrow twin** takes part, which generates one group a step in four times as many steps: the
-strongest run without replay may be either. Only "best" says what replay is worth: against an
-untuned twin a gain is easily had by a higher learning rate. **untuned** is replay as set against
-the strongest run without it, what a newcomer gets. **alone**: seeds that replay's best setting
-brings to the target and neither best run without it does are tried with every setting of the grids
-of those, and the other way round. Rollouts and seconds are those until held-out greedy success
-reaches the regime's target, and levels on the way; seconds are of training steps, without
-evaluations.
+which is epochs over fresh rows for runs without replay, updates on stored rows for replay. There
+both sides have a second, **narrow** arm, which generates one group a step in four times as many
+steps; the strongest arm of a side is the one with the larger area on the tuning seeds. Only "best"
+says what replay is worth: against an untuned twin a gain is easily had by a higher learning rate.
+**untuned** is replay as set against the strongest run without it, what a newcomer gets. **alone**:
+seeds that one side brings to the target with its best settings, wide or narrow, and the other side
+does not, are tried with every setting of the other's grids. Rollouts and seconds are those until
+held-out greedy success reaches the regime's target, and levels on the way; seconds are of training
+steps, without evaluations.
 
 Grids lie around the best setting of earlier rounds, and replay's settings were chosen on seeds 2000
 to 2005, which take no part here.
@@ -37,8 +36,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,26 +59,24 @@ RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always t
 EARLIER = Path("compare/earlier-run").absolute()  # likewise
 TUNING_SEEDS = (1000, 1001, 1002, 1003)
 EARLIER_SEED = 900
-NARROW = "narrow-twin"
+NARROW_REPLAY, NARROW_TWIN = "narrow-replay", "narrow-twin"
+REPLAYING = (REPLAY.name, NARROW_REPLAY)  # the arms of that side; the others do without
 RATE = "train.learning_rate"
-LOW, MIDDLE, HIGH = ("5e-5", "1e-4", "2e-4"), ("1e-4", "2e-4", "4e-4"), ("2e-4", "4e-4", "8e-4")
+LOWEST, LOW = ("2.5e-5", "5e-5", "1e-4"), ("5e-5", "1e-4", "2e-4")
+MIDDLE, HIGH = ("1e-4", "2e-4", "4e-4"), ("2e-4", "4e-4", "8e-4")
 
 
-def grid(
-    replay: tuple[str, ...],
-    twin: tuple[str, ...],
-    narrow: tuple[str, ...],
-    narrow_epochs: tuple[str, ...] = ("1", "4", "8"),
-) -> tuple[Axis, ...]:
-    """Nine settings for each arm: its learning rates, and how often it uses a row."""
-    return (
-        Axis(RATE, replay, REPLAY.name),
-        Axis(RATE, twin, TWIN.name),
-        Axis(RATE, narrow, NARROW),
-        Axis("replay.buffer_updates", ("4", "8", "16"), REPLAY.name),
-        Axis("train.epochs", ("1", "4", "8"), TWIN.name),
-        Axis("train.epochs", narrow_epochs, NARROW),
-    )
+@dataclass(frozen=True)
+class Knobs:
+    """What an arm may choose from: its learning rates, and how often it uses a row."""
+
+    rates: tuple[str, str, str]
+    uses: tuple[str, str, str]
+
+    def axes(self, arm: str) -> tuple[Axis, Axis]:
+        """Spell them as the two axes of the arm's grid."""
+        use = "replay.buffer_updates" if arm in REPLAYING else "train.epochs"
+        return Axis(RATE, self.rates, arm), Axis(use, self.uses, arm)
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,9 @@ class Regime:
     settings: tuple[str, ...]
     steps: int
     target: float
-    grid: tuple[Axis, ...] = ()  # what each arm may choose from
+    knobs: Mapping[str, Knobs] = field(default_factory=dict)  # of each arm
     at_once: int = 1  # runs that share a core, because they sleep
-    replay: tuple[str, ...] = ()  # settings of that arm alone
+    replay: tuple[str, ...] = ()  # settings of the arms that replay, and of no other
     tuned_in: str = ""  # the regime with the same tasks in which the arms found their best settings
 
     @property
@@ -100,10 +97,23 @@ class Regime:
         return (*BASE, f"run.steps={self.steps}", *self.settings)
 
     @property
-    def narrow(self) -> Arm:
-        """The twin with more and smaller steps, and its evaluations after as many rollouts."""
+    def same(self) -> list[Arm]:
+        """Replay and its twin."""
+        return [REPLAY.tuned(self.replay), TWIN]
+
+    @property
+    def all_arms(self) -> list[Arm]:
+        """Those two, and both with more and smaller steps, evaluated after as many rollouts."""
         steps = (f"run.steps={self.steps * GROUPS}", f"eval.every={GROUPS}")
-        return Arm(NARROW, (*TWIN.settings, "rollout.tasks_per_step=1", *steps))
+        narrow = ("rollout.tasks_per_step=1", *steps)
+        replay, twin = self.same
+        narrow_arms = (Arm(NARROW_REPLAY, replay.settings), Arm(NARROW_TWIN, twin.settings))
+        return [replay, twin, *(arm.tuned(narrow) for arm in narrow_arms)]
+
+    @property
+    def grid(self) -> tuple[Axis, ...]:
+        """Nine settings for each arm."""
+        return tuple(axis for arm, knobs in self.knobs.items() for axis in knobs.axes(arm))
 
 
 GROUPS = 4  # a step
@@ -122,7 +132,17 @@ BUFFER = (
 )
 REGIMES = {
     # A start that is hardly ever right: nearly all groups are dead.
-    "sparse": Regime((f"model.name={RARE}",), 24, 0.4, grid(MIDDLE, MIDDLE, HIGH)),
+    "sparse": Regime(
+        (f"model.name={RARE}",),
+        24,
+        0.4,
+        {
+            REPLAY.name: Knobs(MIDDLE, ("4", "8", "16")),
+            TWIN.name: Knobs(MIDDLE, ("1", "4", "8")),
+            NARROW_REPLAY: Knobs(MIDDLE, ("1", "2", "4")),
+            NARROW_TWIN: Knobs(HIGH, ("1", "2", "4")),
+        },
+    ),
     # The same, with the rows of an earlier run in the pool.
     "inherited": Regime(
         (f"model.name={RARE}",),
@@ -132,7 +152,17 @@ REGIMES = {
         tuned_in="sparse",
     ),
     # The same tasks from the shipped model: a fifth of the first rows succeed.
-    "dense": Regime((), 18, 0.5, grid(LOW, MIDDLE, LOW, ("4", "8", "16"))),
+    "dense": Regime(
+        (),
+        18,
+        0.5,
+        {
+            REPLAY.name: Knobs(LOW, ("4", "8", "16")),
+            TWIN.name: Knobs(MIDDLE, ("1", "4", "8")),
+            NARROW_REPLAY: Knobs(LOWEST, ("2", "4", "8")),
+            NARROW_TWIN: Knobs(LOW, ("4", "8", "16")),
+        },
+    ),
     # Tools that take their time: nearly all seconds go into rollouts.
     "dear": Regime((f"environment.name={SLOW}:SlowDesk",), 10, 0.5, at_once=9, tuned_in="dense"),
 }
@@ -169,9 +199,7 @@ def run_regime(
     studies = dict[str, Study]()
     ways = ("same",) if args.same else ("best",) if regime.tuned_in else ("same", "best")
     for way in ways:
-        arms, tuning = [REPLAY.tuned(regime.replay), TWIN], None
-        if way == "best":
-            arms.append(regime.narrow)
+        arms, tuning = regime.all_arms if way == "best" else regime.same, None
         if way == "best" and regime.tuned_in:
             chosen = chosen_in(regime.tuned_in, found)
             arms = [arm.tuned(chosen[arm.name]) for arm in arms]
@@ -198,23 +226,23 @@ def run_regime(
 
 def untuned(same: Study, best: Study) -> dict[str, Any]:
     """Replay as it is set, against the strongest run without it: what a newcomer gets."""
-    replay, strongest = same.arms[0], max(best.arms[1:], key=_strength)
+    replay, strongest = same.arms[0], _strongest(_sides(best)[1])
     found = compare(replay.runs, strongest.runs, best.span)
     return {"against": strongest.arm.name, **_ratios(found)}
 
 
 def alone(best: Study, folder: Path, jobs: int) -> dict[str, Any]:
-    """Seeds that only one side brought to the target, and what of the other's grid does there.
+    """Seeds that only one side brought to the target, and what of the other's grids does there.
 
-    That the best setting of a grid missed a seed does not say that every setting does.
+    That the best settings of a side missed a seed does not say that every setting does.
     """
-    replay, *twins = best.arms
 
     def there(results: Sequence[ArmResult], place: int) -> bool:
         return any(result.runs[place].rollouts_to_target.value is not None for result in results)
 
+    replays, twins = _sides(best)
     found = {}
-    for winner, ours, others in (("replay", [replay], twins), ("twins", twins, [replay])):
+    for winner, ours, others in (("replay", replays, twins), ("twins", twins, replays)):
         places = [n for n in range(len(best.seeds)) if there(ours, n) and not there(others, n)]
         trials = [
             (result.arm, trial.settings)
@@ -243,22 +271,38 @@ def alone(best: Study, folder: Path, jobs: int) -> dict[str, Any]:
 
 
 def study_figures(study: Study) -> dict[str, Any]:
-    """Pick what the docs quote: replay against each twin, the stronger one named."""
-    replay, *twins = study.arms
-    against = {
-        twin.arm.name: {
+    """Pick what the docs quote: every arm with replay against every one without it."""
+    replays, twins = _sides(study)
+    pairs = [
+        {
+            "replay": replay.arm.name,
+            "twin": twin.arm.name,
             **_ratios(compare(replay.runs, twin.runs, study.span)),
             "on_the_way": [
                 _ratio_to(level, study, replay, twin) for level in _levels(study.target)
             ],
         }
+        for replay in replays
         for twin in twins
-    }
+    ]
     return {
-        "strongest": max(twins, key=_strength).arm.name,
-        "against": against,
+        "strongest": {
+            "replay": _strongest(replays).arm.name,
+            "twin": _strongest(twins).arm.name,
+        },
+        "pairs": pairs,
         "arms": {result.arm.name: _arm(result) for result in study.arms},
     }
+
+
+def _sides(study: Study) -> tuple[list[ArmResult], list[ArmResult]]:
+    """Divide the arms: those that replay, and those that do not."""
+    replays = [result for result in study.arms if result.arm.name in REPLAYING]
+    return replays, [result for result in study.arms if result not in replays]
+
+
+def _strongest(results: Sequence[ArmResult]) -> ArmResult:
+    return max(results, key=_strength)
 
 
 def _levels(target: float) -> list[float]:
@@ -315,22 +359,23 @@ def _arm(result: ArmResult) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any]) -> Table:
-    """Table of all regimes: replay against every twin, to every level."""
-    table = Table("regime", "how", "against", "to", "rollouts: twin / replay",
+    """Table of all regimes: every pair of arms, to every level."""
+    table = Table("regime", "how", "replay", "twin", "to", "rollouts: twin / replay",
                   "seconds: twin / replay", "area", "final")  # fmt: skip
     rows = (
-        (name, way, found["strongest"], twin, f)
+        (name, way, found["strongest"], pair)
         for name, regime in figures.items()
         for way in ("same", "best")
         if (found := regime.get(way))
-        for twin, f in found["against"].items()
+        for pair in found["pairs"]
     )
-    for name, way, strongest, twin, f in rows:
-        against = f"{twin} (strongest)" if twin == strongest else twin
+    for name, way, strongest, f in rows:
+        arms = (_marked(f[side], strongest[side]) for side in ("replay", "twin"))
+        start = (name, way, *arms)
         for level in f["on_the_way"]:
             first = level is f["on_the_way"][0]
             table.add_row(
-                *((name, way, against) if first else ("", "", "")),
+                *(start if first else ("", "", "", "")),
                 f"{level['success']:.0%}",
                 spelt(level["rollouts_ratio"]),
                 spelt(level["seconds_ratio"]),
@@ -342,16 +387,21 @@ def show(figures: dict[str, Any]) -> Table:
             ratios = (spelt(f["rollouts_ratio"]), spelt(f["seconds_ratio"]))
             changes = (spelt(f["area_difference"], "+.3f"), spelt(f["final_difference"], "+.3f"))
             against = f"{f['against']} at its best"
-            table.add_row(name, "untuned", against, f"{regime['target']:.0%}", *ratios, *changes)
+            level = f"{regime['target']:.0%}"
+            table.add_row(name, "untuned", "as set", against, level, *ratios, *changes)
     return table
+
+
+def _marked(arm: str, strongest: str) -> str:
+    return f"{arm} (strongest)" if arm == strongest else arm
 
 
 def main() -> None:
     """Run the regimes, print the table, write benchmarks/results/replay_gain_REGIME.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--regime", choices=list(REGIMES), action="append")
-    parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--tuning-seeds", type=int, default=2, choices=(1, 2, 3, 4))
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--tuning-seeds", type=int, default=4, choices=(1, 2, 3, 4))
     parser.add_argument("--same", action="store_true", help="without tuning; writes no results")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("compare/replay_gain"))
