@@ -55,9 +55,10 @@ def grid(*rates: str) -> tuple[Axis, ...]:
 STEP = ("rollout.tasks_per_step=4", "eval.every=2")
 REGIMES = {
     # Runs without replay learn to a third and stay there.
-    "sparse": replace(GAIN["sparse"], steps=24, target=0.3, grid=grid("2e-4", "4e-4")),
-    "dense": replace(GAIN["dense"], steps=18, grid=grid("1e-4", "2e-4", "4e-4")),
+    "sparse": replace(GAIN["sparse"], steps=24, target=0.3),
+    "dense": replace(GAIN["dense"], steps=18),
 }
+GRIDS = {"sparse": grid("2e-4", "4e-4"), "dense": grid("1e-4", "2e-4", "4e-4")}
 
 
 def run_regime(
@@ -67,7 +68,7 @@ def run_regime(
     settings = (*regime.all_settings, *STEP, *args.settings)
     target = args.target or regime.target
     figures: dict[str, Any] = {"target": target, "settings": shown(settings)}
-    tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], regime.grid)
+    tuning = Tuning(TUNING_SEEDS[: args.tuning_seeds], GRIDS[name])
     for way in ("same",) if args.same else ("same", "best"):
         arms = arms_of(PRESETS if way == "same" else TUNED, args.arm)
         study = run_study(

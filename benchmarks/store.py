@@ -214,8 +214,8 @@ def growth(folder: Path, sizes: list[int], tokens: int) -> list[dict[str, float]
             pool = Pool(reader)
             memory = tracemalloc.get_traced_memory()[0] / len(pool)
             tracemalloc.stop()
-            some = random.Random(SEED).sample(range(len(pool)), GROUP)
-            reading = timed(pool.trajectories, some)
+            some = np.array(random.Random(SEED).sample(range(len(pool)), GROUP))
+            reading = timed(pool.read, some)
             following = timed(pool.refresh)
         store = open_store(path)
         commits = []

@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
+import numpy as np
 import psycopg
 from rich.console import Console
 from rich.table import Table
@@ -172,8 +173,8 @@ def growth(url: str, sizes: list[int], tokens: int) -> list[dict[str, float]]:
             with open_reader(address) as reader:
                 indexing = timed(Pool, reader)
                 pool = Pool(reader)
-                some = random.Random(SEED).sample(range(len(pool)), GROUP)
-                reading = timed(pool.trajectories, some)
+                some = np.array(random.Random(SEED).sample(range(len(pool)), GROUP))
+                reading = timed(pool.read, some)
                 with open_store(address) as store:
                     rows = make_rows(filled, GROUP, tokens)
                     committing = timed(store.commit, Batch(trajectories=rows))

@@ -264,7 +264,7 @@ def fingerprint(dump: dict[TrajectoryId, tuple[object, ...]]) -> bytes:
 def test_an_empty_store_has_an_empty_pool(store: SqliteStore) -> None:
     pool = Pool(store)
     assert len(pool) == 0
-    assert pool.trajectories([]) == []
+    assert pool.read(np.array([], np.int64)) == {}
     pool.refresh()
     assert len(pool) == 0
 
@@ -272,10 +272,11 @@ def test_an_empty_store_has_an_empty_pool(store: SqliteStore) -> None:
 def test_positions_lead_to_trajectories(store: SqliteStore) -> None:
     write_steps(store, FAKE, 3)
     pool = Pool(store)
-    positions = [4, 0, 2]
-    ids = pool.ids(positions)
-    assert [t.id for t in pool.trajectories(positions)] == ids
-    assert [t.id for t in pool.trajectories(np.array(positions))] == ids
+    positions = np.array([4, 0, 2])
+    found = pool.read(positions)
+    assert list(found) == positions.tolist()
+    assert [t.id for t in found.values()] == pool.ids(positions) == pool.ids([4, 0, 2])
+    assert pool.lost == {}
 
 
 def test_ages_are_counted_from_the_version_that_sampled(store: SqliteStore) -> None:
@@ -369,7 +370,7 @@ def test_a_stale_index_learns_that_a_row_is_gone(store: SqliteStore) -> None:
     store.commit(Batch(marks=[person_mark(FAKE.row_id(0, 0), Action.EVICT)]))
     store.reclaim()
     with pytest.raises(UnknownId):
-        pool.trajectories([0])
+        pool.ids([0])
     pool.refresh()
     assert len(pool) == FAKE.rows - 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,15 @@ from recollect.errors import NothingToStartFrom, SameRun, StoreMissing
 from recollect.ledger import Run, Score
 from recollect.replay.pool import Pool
 from recollect.store import open_reader, open_store
+from recollect.store.base import StoreReader
 from recollect.store.records import Batch, Query
-from recollect.telemetry.events import Event, StepFinished
+from recollect.telemetry.events import Event, StepFinished, Warned
 from recollect.train.folder import RunFolder
 from recollect.train.loop import train
 from recollect.train.session import open_session
 from recollect.types import RunId
 
+from .damage import damage
 from .small import Recorder, make_config, make_model, open_run, run_to_end
 
 SHORT = ("run.steps=2", "eval.every=0", "checkpoint.every=0", "environment.tasks=4")
@@ -126,6 +129,29 @@ def test_the_newest_score_is_that_of_the_later_run(first: Path, tmp_path: Path) 
         assert list(store.verify()) == []
 
 
+def test_damaged_rows_stay_behind_and_are_told(model: Path, first: Path, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.db"
+    shutil.copy(first / "store.db", earlier)
+    bad = damage(earlier)
+    recorder = Recorder()
+    config = make_config(model, *SHORT, *BUFFER, f"pool.start_from={earlier}")
+    run_to_end(tmp_path / "run", config, recorder)
+    with open_reader(earlier) as before, open_reader(tmp_path / "run" / "store.db") as store:
+        rows = before.rows(Query(), limit=1000).rows
+        taken = {row.id for row in store.rows(Query(), limit=1000).rows if row.run == "first"}
+        assert taken == {row.id for row in rows} - set(bad_ids(before))
+        assert len(taken) == len(rows) - bad
+        assert list(store.verify()) == []
+    told = [event.text for event in recorder.events if isinstance(event, Warned)]
+    assert len(told) == 1
+    assert told[0].startswith(f"pool.start_from: {bad} stored rows could not be read")
+    assert told[0].endswith(f"recollect pool verify --store {earlier}")
+
+
+def bad_ids(reader: StoreReader) -> list[str]:
+    return [finding.where.split()[1] for finding in reader.verify()]
+
+
 def test_what_cannot_be_begun_with(model: Path, first: Path, tmp_path: Path) -> None:
     def start(folder: str, source: Path, other: Path = model) -> None:
         config = make_config(other, *SHORT, *BUFFER, f"pool.start_from={source}")
@@ -143,3 +169,7 @@ def test_what_cannot_be_begun_with(model: Path, first: Path, tmp_path: Path) -> 
     template.write_text(template.read_text() + "\n{#- another -#}")
     with pytest.raises(NothingToStartFrom, match="another tokenizer"):
         start("c", first, tmp_path / "other")
+    shutil.copy(first / "store.db", tmp_path / "bad.db")
+    assert damage(tmp_path / "bad.db", every=1)
+    with pytest.raises(NothingToStartFrom, match="Its live rows: 16 damaged"):
+        start("d", tmp_path / "bad.db")

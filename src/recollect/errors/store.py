@@ -248,9 +248,10 @@ class ExportFailed(RecollectError):
 class NothingToStartFrom(StoreError):
     """The pool that a run is to begin with has no row it could train on."""
 
-    def __init__(self, path: object, left: int) -> None:
-        rows = f"All of its {left:,} rows were" if left else "It has no live rows."
-        why = f"{rows} made with another tokenizer, template or environment." if left else rows
+    def __init__(self, path: object, left: int, damaged: int = 0) -> None:
+        counts = {"made with another tokenizer, template or environment": left, "damaged": damaged}
+        reasons = [f"{count:,} {why}" for why, count in counts.items() if count]
+        why = f"Its live rows: {', '.join(reasons)}." if reasons else "It has no live rows."
         super().__init__(
             path,
             f"pool.start_from: nothing in {path} can be replayed here. {why}",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recollect.replay import lineage
 from recollect.replay.journal import Journal
-from recollect.replay.reading import names_of, read_rows
+from recollect.replay.reading import GONE, names_of, read_rows
 from recollect.store.base import StoreReader
 from recollect.store.records import PACK, Columns, Provenance
 from recollect.trajectory import Trajectory
@@ -195,19 +195,17 @@ class Pool:
         age[sampled_at < 0] = -1
         return age
 
-    def trajectories(self, positions: Sequence[int] | NDArray[np.int64]) -> list[Trajectory]:
-        """Read the trajectories at these positions from the store."""
-        return self._store.get(self.ids(positions))
-
     def read(self, positions: NDArray[np.int64]) -> dict[int, Trajectory]:
         """Read the trajectories at these positions that can be read; `lost` tells of the others.
 
         A frame may be damaged, and another process may have fenced or removed rows meanwhile.
         """
-        found = read_rows(self._store, self.seq[positions].tolist())
-        self.lost |= found.lost
-        by_seq = zip(positions.tolist(), self.seq[positions].tolist(), strict=True)
-        return {place: found.rows[seq] for place, seq in by_seq if seq in found.rows}
+        seqs = self.seq[positions].tolist()
+        names = names_of(self._store, seqs)
+        found = read_rows(self._store, list(names.values()))
+        self.lost |= {f"row {seq}": GONE for seq in seqs if seq not in names} | found.lost
+        places = zip(positions.tolist(), (names.get(seq) for seq in seqs), strict=True)
+        return {place: found.rows[id_] for place, id_ in places if id_ in found.rows}
 
     def ids(self, positions: Sequence[int] | NDArray[np.int64]) -> list[TrajectoryId]:
         """Name the trajectories at these positions."""

@@ -10,23 +10,21 @@ from recollect.store.base import StoreReader
 from recollect.trajectory import Trajectory
 from recollect.types import TrajectoryId
 
-_GONE = "it was set aside or removed by somebody else"
+GONE = "it was set aside or removed by somebody else"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Rows that could be read, by `seq`; the others by their ids (or `seq`), with the reason."""
+    """Rows that could be read, by id; the others, with the reason."""
 
-    rows: dict[int, Trajectory] = field(default_factory=dict)
+    rows: dict[TrajectoryId, Trajectory] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
 
 
-def read_rows(store: StoreReader, seqs: Sequence[int]) -> Reading:
+def read_rows(store: StoreReader, ids: Sequence[TrajectoryId]) -> Reading:
     """Read what can be read of these rows; a store that is written quarantines damaged ones."""
-    names = names_of(store, seqs)
-    lost = {f"row {seq}": _GONE for seq in seqs if seq not in names}
-    found = _trajectories(store, list(names.values()), lost)
-    return Reading({seq: found[id_] for seq, id_ in names.items() if id_ in found}, lost)
+    lost: dict[str, str] = {}
+    return Reading(_trajectories(store, ids, lost), lost)
 
 
 def names_of(store: StoreReader, seqs: Sequence[int]) -> dict[int, TrajectoryId]:
@@ -52,7 +50,7 @@ def _trajectories(
         return _trajectories(store, [id_ for id_ in ids if id_ not in error.ids], lost)
     except UnknownId:
         if len(ids) == 1:
-            lost[ids[0]] = _GONE
+            lost[ids[0]] = GONE
             return {}
         half = len(ids) // 2
         return _trajectories(store, ids[:half], lost) | _trajectories(store, ids[half:], lost)

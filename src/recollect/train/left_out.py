@@ -1,4 +1,4 @@
-"""Stored rows that a step drew and could not read: told, and written down."""
+"""Stored rows that a run or one of its steps could not read: told, and written down."""
 
 from __future__ import annotations
 
@@ -21,13 +21,28 @@ def lost_warning(step: int, lost: Mapping[str, str], store: Place) -> list[Warne
     """Say it once: what is damaged is quarantined, what is gone left the pool."""
     if not lost:
         return []
-    shown = "; ".join(f"{id_}: {why}" for id_, why in list(lost.items())[:_MOST])
-    more = f" and {len(lost) - _MOST} more" if len(lost) > _MOST else ""
-    rows = "1 stored row" if len(lost) == 1 else f"{len(lost)} stored rows"
     return [
         Warned(
-            f"step {step}: {rows} could not be read, and the step goes without: {shown}{more}. "
-            "Damaged ones are quarantined. See what else is hurt with: "
-            f"recollect pool verify --store {store}"
+            f"step {step}: {_rows(lost)} could not be read, and the step goes without: "
+            f"{_named(lost)}. Damaged ones are quarantined. {_hint(store)}"
         )
     ]
+
+
+def left_behind(lost: Mapping[str, str], source: str) -> str:
+    """Say which rows of an earlier run's pool could not be taken over."""
+    told = f"{_rows(lost)} could not be read and stay behind: {_named(lost)}"
+    return f"pool.start_from: {told}. {_hint(source)}"
+
+
+def _rows(lost: Mapping[str, str]) -> str:
+    return "1 stored row" if len(lost) == 1 else f"{len(lost):,} stored rows"
+
+
+def _named(lost: Mapping[str, str]) -> str:
+    shown = "; ".join(f"{id_}: {why}" for id_, why in list(lost.items())[:_MOST])
+    return shown + (f" and {len(lost) - _MOST:,} more" if len(lost) > _MOST else "")
+
+
+def _hint(store: Place | str) -> str:
+    return f"See what else is hurt with: recollect pool verify --store {store}"
