@@ -156,11 +156,13 @@ def test_a_row_is_drawn_once_a_step_by_however_many_calls(store: SqliteStore) ->
     assert len(manager.get_offpolicy_batch([HostTask("a")])) == 1
 
 
-def test_damaged_rows_are_left_out(store: SqliteStore) -> None:
+def test_damaged_rows_are_left_out_and_named_once(store: SqliteStore) -> None:
     manager = saved(store, "argmin", (0.5, 0.3, 0.2))
     assert damage(store.path) == 2
     manager.begin_step(2)
-    (sample,) = manager.get_offpolicy_batch([HostTask("a")], 3)
+    with pytest.warns(RuntimeWarning, match="left out: its checksum") as told:
+        (sample,) = manager.get_offpolicy_batch([HostTask("a")], 3)
+    assert len({str(each.message) for each in told}) == len(told) == 2
     assert sample.entropy == pytest.approx(0.3)
     assert manager.record_uses() == 1
     assert [t.id for t in manager.task2trajectories["a"]] == [sample.id]

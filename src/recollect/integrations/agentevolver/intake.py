@@ -68,7 +68,7 @@ class Intake:
         stays whatever comes.
         """
         older = dict[bytes, int]()
-        for place, stored in shelf.pool.read(rows).items():
+        for place, stored in shelf.read(rows).items():
             older[stored.tokens.tobytes()] = place
         different: dict[bytes, Trajectory] = {}
         replaced = []

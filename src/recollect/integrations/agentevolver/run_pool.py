@@ -274,7 +274,7 @@ class RunPool:
         if not rows.size:
             return {}
         group, task = group_id(self.run, self.now.number, key), self.names.known(key)
-        stored = self.shelf.pool.read(rows)
+        stored = self.shelf.read(rows)
         return {place: from_store(row, task, group) for place, row in stored.items()}
 
     def _draws(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -32,6 +33,7 @@ class Shelf:
         self._numbers: dict[TaskKey, int] = {}
         self._rows: dict[int, NDArray[np.int64]] = {}
         self._usable = np.zeros(0, np.bool_)
+        self._told = set[str]()
 
     def refresh(self, book: TaskBook, now: Now) -> None:
         """Follow the store; costs one pass over the pool."""
@@ -72,6 +74,15 @@ class Shelf:
         for number, rows in self._rows.items():
             if self._usable[rows].any():
                 yield self.pool.tasks[number].key
+
+    def read(self, rows: NDArray[np.int64]) -> dict[int, Trajectory]:
+        """Read rows, by position; a RuntimeWarning names those that are damaged or gone, once."""
+        found = self.pool.read(rows)
+        for name in sorted(self.pool.lost.keys() - self._told):
+            self._told.add(name)
+            text = f"stored row {name} is left out: {self.pool.lost[name]}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return found
 
     def choose(
         self,
@@ -114,7 +125,7 @@ class StoredTrajectories(Mapping[str, tuple[Trajectory, ...]]):
         self._keys = keys
 
     def __getitem__(self, uid: str) -> tuple[Trajectory, ...]:
-        return tuple(self._shelf.pool.read(self._shelf.rows(self._keys[uid])).values())
+        return tuple(self._shelf.read(self._shelf.rows(self._keys[uid])).values())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
