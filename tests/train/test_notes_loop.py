@@ -23,7 +23,7 @@ from recollect.proof.traces import trace
 from recollect.store import open_reader, open_store
 from recollect.store.base import StoreReader
 from recollect.store.records import Query
-from recollect.telemetry.events import Warned
+from recollect.telemetry.events import Event, StepFinished, Warned
 from recollect.telemetry.names import check_names
 from recollect.telemetry.reading import read_metrics
 from recollect.train.batch import Batch
@@ -32,8 +32,9 @@ from recollect.train.loop import train
 from recollect.train.note_parts import make_guide
 from recollect.train.noting import Notebook
 from recollect.train.session import open_session
-from recollect.types import NoteAction, NoteStatus, Origin, RunId
+from recollect.types import NoteAction, NoteStatus, Origin, RunId, TrajectoryId
 
+from .damage import damage
 from .noted import GUIDED, ROOM, write_bank
 from .replays import EVERYTHING
 from .small import WORLDS, Recorder, make_config, open_run, run_to_end
@@ -406,3 +407,25 @@ def test_a_run_with_notes_can_be_opened_again_at_its_end(model: Path, tmp_path: 
         assert session.notes is not None
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["step"] == 3
+
+
+def test_a_run_that_studies_goes_on_without_damaged_rows(model: Path, tmp_path: Path) -> None:
+    """What its last steps generated is asked about again, as far as it can still be read."""
+
+    def then(event: Event) -> None:
+        if isinstance(event, StepFinished) and event.step == 2:
+            raise KeyboardInterrupt
+
+    flags = (*GUIDED, "checkpoint.every=1", "distill.every=1", "distill.delay=2")
+    with pytest.raises(KeyboardInterrupt):
+        run_to_end(tmp_path / "run", make_config(model, *SHORT[:2], *flags), Recorder(then))
+    assert damage(tmp_path / "run" / "store.db")
+    recorder = Recorder()
+    with open_session(RunFolder(tmp_path / "run"), {"recorder": recorder}) as session:
+        assert session.notes is not None
+        lost = session.notes.lost
+        assert lost
+        assert all(session.store.row(TrajectoryId(id_)).step <= 2 for id_ in lost)
+        assert train(session).step == STEPS
+    told = [event.text for event in recorder.events if isinstance(event, Warned)]
+    assert told[0].startswith(f"{len(lost)} stored rows could not be read, and no notes are made")

@@ -35,6 +35,12 @@ def left_behind(lost: Mapping[str, str], source: str) -> str:
     return f"pool.start_from: {told}. {_hint(source)}"
 
 
+def not_studied(lost: Mapping[str, str], store: Place) -> str:
+    """Say which rows of the last steps no notes are made of when a run goes on."""
+    told = f"{_rows(lost)} could not be read, and no notes are made of them: {_named(lost)}"
+    return f"{told}. {_hint(store)}"
+
+
 def _rows(lost: Mapping[str, str]) -> str:
     return "1 stored row" if len(lost) == 1 else f"{len(lost):,} stored rows"
 

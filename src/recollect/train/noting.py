@@ -16,6 +16,7 @@ from recollect.notes.inject import Guidance
 from recollect.notes.note import NoteKind
 from recollect.notes.remote.link import RemoteNotes
 from recollect.notes.store_bank import StoreBank
+from recollect.replay.reading import read_rows
 from recollect.store.base import Store
 from recollect.store.records import Batch, Query
 from recollect.train.evaluation import Guiding
@@ -53,6 +54,7 @@ class Notebook:
         self._kinds = frozenset(NoteKind(kind) for kind in config.distill.kinds)
         self._credit = CreditBook(store.note_trials())
         self.harvest = Harvest()
+        self.lost: dict[str, str] = {}
         self.added = 0
         self.retired = 0
 
@@ -129,9 +131,12 @@ class Notebook:
             self._store.commit(Batch(distillations=answered))
 
     def resume(self, done: int) -> None:
-        """Put the questions again whose answers are due after `done`, from the rows as stored."""
+        """Put the questions again whose answers are due after `done`, from the rows as stored.
+
+        Rows that cannot be read any more are left out; `lost` says which, and why.
+        """
         for step in range(max(1, done - self._config.distill.delay + 1), done + 1):
-            rows = _rows_of(self._store, self._run, step)
+            rows = self._rows_of(step)
             tasks = [self._store.task(key) for key in dict.fromkeys(row.task for row in rows)]
             self.submit(step, tasks, rows)
 
@@ -142,15 +147,16 @@ class Notebook:
         if self.remote is not None and self.remote.reporter is not None:
             self.remote.reporter.close()
 
-
-def _rows_of(store: Store, run: RunId, step: int) -> list[Trajectory]:
-    """Read the fresh rows of a step in the order in which they were committed."""
-    query = Query(run=run, status=None, min_step=step, max_step=step)
-    rows: list[Trajectory] = []
-    after: int | None = None
-    while True:
-        page = store.rows(query, after, 256)
-        rows += store.get([row.id for row in page.rows])
-        after = page.next
-        if after is None:
-            return rows
+    def _rows_of(self, step: int) -> list[Trajectory]:
+        """Read the fresh rows of a step in the order in which they were committed."""
+        query = Query(run=self._run, status=None, min_step=step, max_step=step)
+        rows: list[Trajectory] = []
+        after: int | None = None
+        while True:
+            page = self._store.rows(query, after, 256)
+            found = read_rows(self._store, [row.id for row in page.rows])
+            rows += found.rows.values()
+            self.lost |= found.lost
+            after = page.next
+            if after is None:
+                return rows

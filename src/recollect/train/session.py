@@ -30,7 +30,7 @@ from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
-from recollect.train.left_out import left_behind
+from recollect.train.left_out import left_behind, not_studied
 from recollect.train.note_parts import idle_settings, make_notebook
 from recollect.train.noting import Notebook
 from recollect.train.parts import InProcess, make_evaluator
@@ -214,6 +214,8 @@ def _tell_beginning(session: Session, damages: Sequence[str], seeded: Seeded | N
         )
     if seeded is not None and seeded.lost:
         said.append(left_behind(seeded.lost, seeded.source))
+    if session.notes is not None and session.notes.lost:
+        said.append(not_studied(session.notes.lost, session.store.path))
     said += [
         f"{name} is not used: notes.rollout and notes.evaluation are bare, distill.every is 0."
         for name in idle_settings(session.config)
