@@ -23,6 +23,8 @@ def test_rules_by_hand() -> None:
 def test_shares() -> None:
     assert merging.performance_shares([0.2, 0.6]) == [pytest.approx(0.25), pytest.approx(0.75)]
     assert merging.performance_shares([0.0, 0.0]) == [0.5, 0.5]
+    assert merging.performance_shares([-0.2, 0.5, 0.5]) == [0.0, 0.5, 0.5]
+    assert merging.performance_shares([-0.2, -0.5]) == [0.5, 0.5]
     tried = merging.candidate_shares(3, 8, 1)
     assert tried[0] == [pytest.approx(1 / 3)] * 3
     assert all(sum(shares) == pytest.approx(1) for shares in tried)

@@ -11,7 +11,7 @@ from recollect.continual.examiner import divergence
 from recollect.continual.fisher import fisher, load_weights
 from recollect.continual.holding import Hold, quadratic_penalty
 from recollect.continual.journey import Journey
-from recollect.continual.merging import average
+from recollect.continual.merging import average, performance_shares
 from recollect.continual.methods import METHODS
 from recollect.continual.methods.ewc import FILE
 from recollect.envs.registry import load_environment
@@ -175,6 +175,19 @@ def test_fusion_by_task_arithmetic_and_fisher(desks: Journey, tmp_path: Path) ->
                 low = torch.minimum(ends[0][name], ends[1][name]) - 1e-6
                 high = torch.maximum(ends[0][name], ends[1][name]) + 1e-6
                 assert bool(((low <= value) & (value <= high)).all())
+
+
+def test_fusion_weighs_by_what_each_model_can_do(desks: Journey, tmp_path: Path) -> None:
+    other = desk_branch(desks, tmp_path / "w", "continual.method=fusion")
+    go(other)
+    method = method_of(other)
+    scores = [method.summary(k)["own_score"] for k in (0, 1)]  # type: ignore[attr-defined]
+    shares = performance_shares(scores)
+    expected = average([stage_weights(other, k) for k in (0, 1)], shares)
+    for name, value in load_as_is(other.config, str(other.state(1))).trainable():
+        torch.testing.assert_close(value.detach(), expected[name])
+    last = load_as_is(other.config, str(other.checkpoint(other.stage(1))))
+    assert method.score(last, ("retail",)) == scores[1]  # type: ignore[attr-defined]
 
 
 def test_adaptive_fusion_keeps_the_best_that_it_tried(desks: Journey, tmp_path: Path) -> None:

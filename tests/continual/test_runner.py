@@ -152,6 +152,7 @@ def test_all_of_a_product_is_on_the_disk_before_its_name(
     assert flushed[-1] == tmp_path.stat().st_ino  # the name itself, at the end
 
 
+SEARCH = "continual.fusion.search_split=other"
 STORED_ROWS = ("continual.method=replay", "continual.replay.kind=trajectories")
 
 
@@ -164,6 +165,10 @@ def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: 
         (("continual.method=fusion", "continual.fusion.rule=fisher", "model.lora.rank=2"), "apart"),
         (("continual.method=sft", "notes.rollout=mixed"), "stage 0 would have"),
         ((*STORED_ROWS, "replay.modes=[mix]", "replay.participation=baseline"), "stage 1 would"),
+        (("eval.split=other",), "no tasks of domain early in split 'other'"),
+        (("continual.method=fusion", SEARCH), "no tasks of domain early in split 'other'"),
+        (("continual.method=adaptive_fusion", SEARCH), "no tasks of domain early in split 'other'"),
+        (("environment.domains=[late]", "continual.task_order=[late,early]"), "leaves out"),
     ):
         with pytest.raises(BadContinual, match=why):
             journey_of(tmp_path / "c", model, *flags)
@@ -181,6 +186,19 @@ def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: 
         open_journey(tmp_path)
     shutil.rmtree(tmp_path / "b")
     assert create_journey(tmp_path / "b", journey.config).order == ("early", "late")
+
+
+def test_only_the_domains_of_the_environment_section_are_learnt(
+    model: Path, tmp_path: Path
+) -> None:
+    assert journey_of(tmp_path / "a", model, "environment.domains=[late]").order == ("late",)
+    both = ("environment.domains=[early,late]", "continual.task_order=[late,early]")
+    assert journey_of(tmp_path / "b", model, *both).order == ("late", "early")
+
+
+def test_what_searches_nothing_needs_no_split_for_it(model: Path, tmp_path: Path) -> None:
+    flags = ("continual.method=fusion", "continual.fusion.rule=average", SEARCH)
+    assert journey_of(tmp_path / "a", model, *flags).order == ("early", "late")
 
 
 def test_a_run_goes_on_from_any_folder(

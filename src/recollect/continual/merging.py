@@ -53,11 +53,12 @@ def fisher_weighted(models: Sequence[Weights], fishers: Sequence[Weights]) -> We
 
 
 def performance_shares(scores: Sequence[float]) -> list[float]:
-    """w_k = s_k / sum s; equal shares where every score is 0."""
-    total = sum(scores)
-    if total <= 0:
+    """w_k = max(s_k, 0) / sum_j max(s_j, 0); equal shares where no score is above 0."""
+    kept = [max(score, 0.0) for score in scores]
+    total = sum(kept)
+    if total == 0:
         return [1 / len(scores)] * len(scores)
-    return [score / total for score in scores]
+    return [score / total for score in kept]
 
 
 def candidate_shares(models: int, count: int, seed: int) -> list[list[float]]:

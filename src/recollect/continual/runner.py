@@ -23,7 +23,7 @@ from recollect.continual.methods import METHODS
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.results import write_results
 from recollect.continual.schedule import Stage, domain_order
-from recollect.continual.stage_settings import check_stages, stage_config
+from recollect.continual.stage_settings import check_stages, check_tasks, stage_config
 from recollect.continual.together import together
 from recollect.envs.base import Environment
 from recollect.envs.registry import load_environment
@@ -96,7 +96,9 @@ def create_journey(path: Path, config: Config) -> Journey:
         return open_journey(path)
     environment = load_environment(config.environment.name, **config.environment.options)
     planned = Journey(path, config, domain_order(config, environment))
-    check_stages(planned, METHODS[config.continual.method](planned, environment))
+    method = METHODS[config.continual.method](planned, environment)
+    check_stages(planned, method)
+    check_tasks(planned, method, environment)
     path.mkdir(parents=True, exist_ok=True)
     draft = path / f".{CONFIG}"
     draft.write_text(as_yaml(config), encoding="utf-8")

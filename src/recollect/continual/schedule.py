@@ -40,14 +40,20 @@ class Stage:
 
 
 def domain_order(config: Config, environment: Environment) -> tuple[str, ...]:
-    """Give the domains in their order; BadContinual where the environment lacks one."""
-    known = tuple(environment.domains)
-    order = config.continual.task_order or known
+    """Give the domains in their order; BadContinual where one is not there or not wanted."""
+    known, wanted = tuple(environment.domains), config.environment.domains
+    order = config.continual.task_order or wanted or known
     missing = [domain for domain in order if domain not in known]
     if missing:
         raise BadContinual(
             f"{environment.name} has no domain {missing[0]!r}",
             f"Its domains: {', '.join(known)}. Set continual.task_order.",
+        )
+    left_out = [domain for domain in order if wanted is not None and domain not in wanted]
+    if left_out:
+        raise BadContinual(
+            f"continual.task_order has {left_out[0]!r}, which environment.domains leaves out",
+            "Let both have the same domains, or remove environment.domains.",
         )
     return tuple(order)
 

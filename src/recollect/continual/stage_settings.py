@@ -8,7 +8,9 @@ from recollect.continual.imitation import imitates, imitation_settings
 from recollect.continual.journey import Journey
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.schedule import Stage
-from recollect.errors import BadConfig, BadContinual
+from recollect.envs.base import Environment
+from recollect.envs.selection import select_tasks
+from recollect.errors import BadConfig, BadContinual, UnknownTask
 from recollect.train.folder import absolute_model
 
 
@@ -26,6 +28,27 @@ def check_stages(journey: Journey, method: Sequential) -> None:
                 f"stage {stage.label} would have settings that do not go together: {error}",
                 "The method and what it sets are under continual in docs/config.md.",
             ) from error
+
+
+def check_tasks(journey: Journey, method: Sequential, environment: Environment) -> None:
+    """Refuse splits without tasks of a domain, which only its stage or its examination would miss.
+
+    BadContinual, which says of what split and domain.
+    """
+    config = journey.config
+    for split in dict.fromkeys((config.environment.split, config.eval.split, *method.splits())):
+        for domain in journey.order:
+            try:
+                found = select_tasks(environment, split, (domain,), config.environment.levels)
+                lacks = next(iter(found), None) is None
+            except UnknownTask:
+                lacks = True
+            if lacks:
+                raise BadContinual(
+                    f"{environment.name} has no tasks of domain {domain} in split {split!r}",
+                    "It is that of environment.split, eval.split or continual.fusion.search_split; "
+                    "see what there is with: recollect env ls",
+                )
 
 
 def stage_config(journey: Journey, stage: Stage, method: Sequential) -> Config:

@@ -69,7 +69,7 @@ def measure(config: Config, steps: int, clock: Callable[[], float] = time.perf_c
         with open_reader(folder.store(short)) as reader:
             stats = reader.stats()
         saved = next(iter(folder.checkpoints.iterdir()))
-        saved_bytes = sum(path.stat().st_size for path in saved.iterdir())
+        saved_bytes = sum(path.stat().st_size for path in saved.rglob("*") if path.is_file())
     lines = [event.metrics for event in heard.steps[1:]]
     collect, update, whole = (
         median(line[f"time/{phase}"] for line in lines) for phase in ("collect", "update", "step")

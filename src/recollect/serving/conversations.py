@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from recollect.canonical import digest
 from recollect.envs.base import Opening, Score, ToolSpec, Turn
 from recollect.errors import BadRequest, EpisodeOver, InvalidRecord
@@ -164,6 +166,8 @@ class Conversations:
 
     def keep(self, talk: Talk, messages: Sequence[Said]) -> None:
         """Remember a conversation after an answer, `messages` being all of it."""
+        # It goes on with chances of its own, if at all; these are one for each token there may be.
+        talk.attempt.row.uniforms = np.zeros(0)
         talk.key = talk_key(messages)
         self._by_id[talk.id] = talk
         self._by_key.setdefault(talk.key, []).append(talk)

@@ -135,7 +135,9 @@ class Notebook:
 
         Rows that cannot be read any more are left out; `lost` says which, and why.
         """
-        for step in range(max(1, done - self._config.distill.delay + 1), done + 1):
+        every, delay = self._config.distill.every, self._config.distill.delay
+        last = range(max(1, done - delay + 1), done + 1)
+        for step in (step for step in last if every and step % every == 0):
             rows = self._rows_of(step)
             tasks = [self._store.task(key) for key in dict.fromkeys(row.task for row in rows)]
             self.submit(step, tasks, rows)

@@ -142,14 +142,14 @@ class FusionSettings(Section):
     search_split: str = Field(
         default="dev",
         min_length=1,
-        description="Split that adaptive_fusion tries them on. Examine on another "
-        "one (eval.split).",
+        description="Split on which adaptive_fusion tries them, and by which the rule weighted of "
+        "fusion measures its models. Examine on another one (eval.split).",
     )
     search_tasks: int = Field(
         default=20,
         ge=1,
         le=MOST,
-        description="Tasks of each domain that they are tried on.",
+        description="Tasks of each domain that are used for it.",
     )
 
 

@@ -25,18 +25,22 @@ class AdaptiveFusion(Fusion):
         """Shares are searched; nothing else weighs."""
         return False
 
+    @property
+    def searches(self) -> bool:
+        """Every candidate is tried."""
+        return True
+
     def merge(
         self,
         number: int,
         policy: Policy,
         models: Sequence[Weights],
         folder: Path,
-        own_score: float,
     ) -> tuple[Weights, Figures]:
         """Try every candidate; the first of the best wins."""
         domains = self.journey.order[: number + 1]
         if number == 0:
-            return models[0], {"share_0": 1.0, "search_score": own_score}
+            return models[0], {"share_0": 1.0, "search_score": self.score(policy, domains)}
         count, seed = self.config.continual.fusion.candidates, self.config.run.seed
         best: tuple[float, Weights, Figures] | None = None
         for shares in merging.candidate_shares(len(models), count, seed):

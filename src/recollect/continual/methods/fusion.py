@@ -1,7 +1,8 @@
 """fusion: after each domain, the models of all domains so far become one.
 
     average          theta = mean_k theta_k                        (Wortsman et al. 2022)
-    weighted         theta = sum_k s_k theta_k / sum_k s_k         s_k: score of model k on domain k
+    weighted         theta = sum_k s_k theta_k / sum_k s_k         s_k: score of model k on search
+                                                                   tasks of domain k, >= 0
     task_arithmetic  theta = base + scale sum_k (theta_k - base)   (Ilharco et al. 2023)
     fisher           theta_i = sum_k F_k,i theta_k,i / sum_k F_k,i (Matena and Raffel 2022)
 
@@ -44,6 +45,15 @@ class Fusion(Sequential):
         """Tell whether Fisher information takes part."""
         return self.config.continual.fusion.rule == "fisher"
 
+    @property
+    def searches(self) -> bool:
+        """Tell whether models are tried on search tasks."""
+        return self.config.continual.fusion.rule == "weighted"
+
+    def splits(self) -> tuple[str, ...]:
+        """Models are tried on tasks of their own."""
+        return (self.config.continual.fusion.search_split,) if self.searches else ()
+
     def starts_from(self, number: int) -> str:
         """Begin with the merged model, or with the base."""
         if self.config.continual.fusion.start == "base":
@@ -55,15 +65,14 @@ class Fusion(Sequential):
 
         def write(folder: Path) -> None:
             policy = self.policy_after(number)
-            figures: Figures = {"own_score": self.score(policy, (self.journey.order[number],))}
             if self.weighs_by_fisher:
                 save_weights(folder / _FISHER, ("fisher", self.measure(number, policy)))
             models = [trained_weights(self.policy_after(k)) for k in range(number)]
             models.append(trained_weights(policy))
-            merged, more = self.merge(number, policy, models, folder, figures["own_score"])
+            merged, figures = self.merge(number, policy, models, folder)
             put(policy, merged)
             policy.save(folder)
-            content: Any = {**figures, **more}
+            content: Any = figures
             (folder / _FIGURES).write_text(canonical_json(content), encoding="utf-8")
 
         write_whole(self.journey.state(number), write)
@@ -83,11 +92,11 @@ class Fusion(Sequential):
         policy: Policy,
         models: Sequence[Weights],
         folder: Path,
-        own_score: float,
     ) -> tuple[Weights, Figures]:
         """Merge by the rule of the configuration; gives the weights and figures to keep.
 
-        `policy` may be used to try weights; `folder` is the state that is being written.
+        `policy` has the weights of the stage and may be used to try others; `folder` is the state
+        that is being written.
         """
         wanted = self.config.continual.fusion
         if self.weighs_by_fisher:
@@ -102,11 +111,12 @@ class Fusion(Sequential):
                 return merging.task_arithmetic(all_of_them[0], all_of_them[1:], wanted.scale)
 
             return merged_by([base, *models], arithmetic)
-        shares = [1 / len(models)] * len(models)
-        if wanted.rule == "weighted":
-            earlier = [self.summary(k)["own_score"] for k in range(number)]
-            shares = merging.performance_shares([*earlier, own_score])
-        return by_shares(models, shares)
+        if wanted.rule == "average":
+            return by_shares(models, [1 / len(models)] * len(models))
+        scores = [self.summary(k)["own_score"] for k in range(number)]
+        scores.append(self.score(policy, (self.journey.order[number],)))
+        merged, figures = by_shares(models, merging.performance_shares(scores))
+        return merged, {"own_score": scores[-1], **figures}
 
     def score(self, policy: Policy, domains: Sequence[str]) -> float:
         """Mean score of a policy on the search tasks of some domains."""

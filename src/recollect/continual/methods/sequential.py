@@ -56,6 +56,10 @@ class Sequential:
         """Name figures of the method after a stage, for metrics.json."""
         return {}
 
+    def splits(self) -> tuple[str, ...]:
+        """Name the splits that it needs tasks of beside those for training and examinations."""
+        return ()
+
     def previous(self, number: int) -> list[Stage]:
         """The stages before one."""
         return [self.journey.stage(earlier) for earlier in range(number)]
