@@ -11,9 +11,9 @@ budget on other seeds: three learning rates by two values of a knob for how much
 which is epochs over fresh rows for runs without replay, updates on stored rows for replay. There
 both sides have a second, **narrow** arm, which generates one group a step in four times as many
 steps; the strongest arm of a side is the one with the larger area on the tuning seeds. Where
-success is rare replay has none: in a look at seeds 2000 and 2001, at two learning rates and with one,
-two and four updates, it learnt less in narrow steps than in wide ones. Only "best" says what replay
-is worth: against an untuned twin a gain is easily had by a higher rate.
+success is rare replay has none: in a look at seeds 2000 and 2001, at two learning rates and with
+one, two and four updates, it learnt less in narrow steps than in wide ones. Only "best" says what
+replay is worth: against an untuned twin a gain is easily had by a higher rate.
 **untuned** is replay as set against the strongest run without it, what a newcomer gets. **alone**:
 seeds that one side brings to the target with its best settings, wide or narrow, and the other side
 does not, are tried with every setting of the other's grids. Rollouts and seconds are those until
