@@ -6,11 +6,10 @@
 
 Every arm is the demo preset with a few settings changed, all at the preset's learning rate: this
 compares arms of replay with each other. What replay is worth is for replay_gain.py, where the twin
-has its own best setting. Group **buffer** begins with a model that is hardly ever right; **amount**
-as well, with the settings of replay_gain's sparse regime: how many updates on stored rows, how
-often and how old a row may be; **mix** begins with the shipped model and only 24 tasks, so that
-each comes back every sixth step. "area" is the mean held-out success while learning, in points.
-Each group has a results file of its own.
+has its own best setting, and how many updates on stored rows are best at which learning rate is in
+the trials of its results. Group **buffer** begins with a model that is hardly ever right; **mix**
+with the shipped model and only 24 tasks, so that each comes back every sixth step. "area" is the
+mean held-out success while learning, in points. Each group has a results file of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from rich.table import Table
 
 from recollect.compare.arms import TWIN, Arm
 from recollect.compare.study import ArmResult, Study, run_study, write_study
-from replay_gain import RARE, REGIMES, make_rare
+from replay_gain import RARE, make_rare
 from results_file import spread, write_results
 from study_figures import plain, shown
 
@@ -46,15 +45,6 @@ class Group:
         return [*(Arm(name, settings) for name, settings in self.arms.items()), TWIN]
 
 
-def _amount(updates: int, uses: int, age: int) -> tuple[str, ...]:
-    """Updates on stored rows in a step, and how often and how old a row may be."""
-    return (
-        f"replay.buffer_updates={updates}",
-        f"pool.max_uses={uses}",
-        f"pool.max_age={age}",
-    )
-
-
 BASE = ("checkpoint.every=0", "eval.tasks=60")
 GROUPS = {
     "buffer": Group(
@@ -72,22 +62,6 @@ GROUPS = {
             "buffer-shape": (BUFFER, "correction.kind=shape", "correction.weight=10"),
         },
         0.4,
-    ),
-    "amount": Group(
-        (*REGIMES["sparse"].all_settings, BUFFER, "replay.buffer_rows=32"),
-        {
-            "2-updates-4-uses": _amount(2, 4, 30),
-            "4-updates-8-uses": _amount(4, 8, 30),
-            "8-updates-4-uses": _amount(8, 4, 30),
-            "8-updates-16-uses": _amount(8, 16, 30),
-            "8-updates-16-uses-old": _amount(8, 16, 200),
-            "16-updates-32-uses-old": _amount(16, 32, 200),
-            "successes-only": (*_amount(8, 16, 200), "pool.keep=successes"),
-            "all-alike": (*_amount(8, 16, 200), "draw.alpha=0"),
-            "narrow-clip": (*_amount(8, 16, 200), "correction.clip_high=0.2"),
-            "no-replay-4-epochs": (*TWIN.settings, "train.epochs=4"),
-        },
-        REGIMES["sparse"].target,
     ),
     "mix": Group(
         (*BASE, "environment.tasks=24", "run.steps=24", "eval.every=3"),
