@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from recollect.compare.statistics import Estimate
 
+Figure: TypeAlias = float | str | None
+
 
 def plain(value: float | None) -> float | None:
-    """JSON has no word for infinite and undefined: both are null, and `reached` tells which."""
+    """Round a number for JSON; what was never reached and what is not known are null."""
     return None if value is None or not math.isfinite(value) else round(float(value), 4)
+
+
+def _worded(value: float | None) -> Figure:
+    """A figure of an estimate: "infinite" is a word, undefined is null."""
+    return "infinite" if value is not None and math.isinf(value) else plain(value)
 
 
 def shown(settings: Sequence[str]) -> list[str]:
@@ -19,19 +27,22 @@ def shown(settings: Sequence[str]) -> list[str]:
     return [setting.replace(f"{Path.cwd()}/", "") for setting in settings]
 
 
-def figures_of(estimate: Estimate) -> dict[str, float | None]:
+def figures_of(estimate: Estimate) -> dict[str, Figure]:
     """Point and interval."""
     return {
-        "point": plain(estimate.point),
-        "low": plain(estimate.low),
-        "high": plain(estimate.high),
+        "point": _worded(estimate.point),
+        "low": _worded(estimate.low),
+        "high": _worded(estimate.high),
     }
 
 
-def spelt(estimate: dict[str, float | None], how: str = ".2f") -> str:
+def spelt(estimate: dict[str, Figure], how: str = ".2f") -> str:
     """Write `1.50 [1.10, 2.00]`, a dash for what is not known."""
-    point, low, high = (
-        "-" if estimate[key] is None else format(estimate[key], how)
-        for key in ("point", "low", "high")
-    )
+    point, low, high = (_spelt(estimate[key], how) for key in ("point", "low", "high"))
     return f"{point} [{low}, {high}]"
+
+
+def _spelt(value: Figure, how: str) -> str:
+    if isinstance(value, str):
+        return value
+    return "-" if value is None else format(value, how)

@@ -1,6 +1,6 @@
 """The whole algorithm in one file: an agent learns by GRPO, on a CPU, in minutes.
 
-    python examples/whole_loop.py --steps 20
+    python examples/whole_loop.py --steps 32
 
 Read it from top to bottom. It does what `recollect train` does, without what makes that fast,
 durable and configurable: no packing, no store, no checkpoints. Its losses are the same, and a test
@@ -48,19 +48,19 @@ class Settings:
 
     model: str = "tiny"
     environment: str = "desk"
-    levels: tuple[int, ...] | None = (1, 2)
-    tasks: int = 200  # how many different tasks there are to practise
+    levels: tuple[int, ...] | None = (1,)
+    tasks: int | None = None  # how many different tasks there are to practise; None: all
     seed: int = 0
-    steps: int = 20
-    tasks_per_step: int = 8
+    steps: int = 32
+    tasks_per_step: int = 4
     rows_per_task: int = 8  # the size of a group
-    max_tokens: int = 640  # of a whole conversation
-    max_turn_tokens: int = 96  # of one answer
-    max_turns: int = 12
+    max_tokens: int = 480  # of a whole conversation
+    max_turn_tokens: int = 40  # of one answer
+    max_turns: int = 6
     temperature: float = 1.0
     epochs: int = 1  # passes over a step's attempts
     clip: float = 0.2
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-4
     max_grad_norm: float = 1.0
 
 
@@ -228,17 +228,17 @@ def update(
 ) -> float:
     """Make one step of the optimiser over all rows; return the loss.
 
-    The loss is the mean over all tokens of all rows. One backward pass per row adds up to the
-    same gradient as one over everything, and needs the memory of a single row.
+    The loss is the mean over rows of the mean over a row's tokens, so that long failures do not
+    drown short successes. One backward pass per row adds up to the same gradient as one over
+    everything, and needs the memory of a single row.
     """
     optimizer.zero_grad()
-    tokens = sum(row.sampled_count for row, _ in training)
     total = 0.0
     for row, advantage in training:
         now = token_logprobs(policy.model, row, settings.temperature)
         assert row.logprobs is not None, "rows that were sampled have log-probabilities"
         before = torch.from_numpy(row.logprobs.copy())
-        loss = ppo_loss(now, before, advantage, settings.clip).sum() / tokens
+        loss = ppo_loss(now, before, advantage, settings.clip).mean() / len(training)
         loss.backward()
         total += loss.item()
     torch.nn.utils.clip_grad_norm_(policy.model.parameters(), settings.max_grad_norm)

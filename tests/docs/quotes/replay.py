@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from .spelling import Quoting, Results, estimate, points, ratio, setting, short, span, spread
 
-TWINS = {"twin": "twin", "narrow-twin": "narrow run"}
+TWINS = ("twin", "narrow-twin")
+SIDES = ("replay", "twin")
+SHAPES = {"replay": "wide", "narrow-replay": "narrow", "twin": "wide", "narrow-twin": "narrow"}
 BUFFER = {
     "buffer-of-successes": "`buffer`, successes only (`pool.keep`)",
     "buffer-young": "`buffer`, rows of at most 8 updates' age",
@@ -33,30 +35,36 @@ PACKING = {
 DRAWS = ("all rules", "age limit", "quotas", "made anew", "cpprb", "torchrl")
 
 
+def pair(study: Results, replay: str, twin: str) -> Results:
+    """One arm with replay against one without it."""
+    named = {(found["replay"], found["twin"]): found for found in study["pairs"]}
+    return named[replay, twin]
+
+
 def regime(found: Results) -> str:
-    """The rows of a regime after its description; the strongest at its best is bold."""
+    """The rows of a regime after its description; the strongest of a side at its best is bold."""
     rows = []
-    for way, twin in (("same", "twin"), ("best", "twin"), ("best", "narrow-twin")):
-        if way not in found:
-            continue
-        study = found[way]
-        bold = "**" if way == "best" and study["strongest"] == twin else ""
-        against, arms = study["against"][twin], study["arms"]
-        rows.append(
-            f"| {way} | {bold}{TWINS[twin]}{bold} | {estimate(against['rollouts_ratio'])} | "
-            f"{estimate(against['area_difference'], points)} | "
-            f"{estimate(against['final_difference'], points)} | "
-            f"{arms['replay']['reached']}, {arms[twin]['reached']} |"
-        )
-    # A step is four groups of eight rows.
+    for way in ("same", "best"):
+        study = found.get(way, {"pairs": []})
+        for against in study["pairs"]:
+            ours, theirs = (against[side] for side in ("replay", "twin"))
+            bold = ["**" * (way == "best" and study["strongest"][s] == against[s]) for s in SIDES]
+            rows.append(
+                f"| {way} | {bold[0]}{SHAPES[ours]}{bold[0]} | {bold[1]}{SHAPES[theirs]}{bold[1]} "
+                f"| {estimate(against['rollouts_ratio'])} "
+                f"| {estimate(against['area_difference'], points)} "
+                f"| {estimate(against['final_difference'], points)} "
+                f"| {study['arms'][ours]['reached']}, {study['arms'][theirs]['reached']} |"
+            )
+    # A wide step is four groups of eight rows.
     return f"{32 * int(setting(found['settings'], 'run.steps'))} rollouts " + "\n| ".join(rows)
 
 
 def sparse(results: Results) -> list[str]:
     """The rows of the table, the ratios that the prose gives, and seeds of one side alone."""
     found = results["figures"]
-    same, alone = found["same"]["against"]["twin"], found["alone"]
-    twin, narrow = (found["best"]["against"][name]["rollouts_ratio"] for name in TWINS)
+    same, alone = pair(found["same"], "replay", "twin"), found["alone"]
+    twin, narrow = (pair(found["best"], "replay", name)["rollouts_ratio"] for name in TWINS)
     arms = found["best"]["arms"]
     return [
         regime(found),
@@ -77,7 +85,9 @@ def inherited(results: Results) -> list[str]:
     """The rows of the table, when replay arrives, and what the others need."""
     found = results["figures"]
     begun = found["best"]["arms"]["replay"]["rollouts_to_target"]
-    twin, narrow = (found["best"]["against"][n]["rollouts_ratio_restricted"] for n in TWINS)
+    twin, narrow = (
+        pair(found["best"], "replay", name)["rollouts_ratio_restricted"] for name in TWINS
+    )
     return [
         regime(found),
         f"{span([n for n in begun if n is not None])} rollouts",
@@ -109,17 +119,6 @@ def dear(results: Results) -> list[str]:
         f"{arms['replay']['reached']} get to 50 %",
         f"{arms['twin']['reached']} of the twin's and {arms['narrow-twin']['reached']} of the",
         f"the twin takes {estimate(twin)} times as long, the narrow run {estimate(narrow)}",
-    ]
-
-
-def narrow_dense(results: Results) -> list[str]:
-    """An earlier round, in which replay had one group a step."""
-    against = results["figures"]["best"]["against"]
-    twin, wide = against["twin"], against["wide-twin"]
-    return [
-        f"the narrow run needed {estimate(twin['rollouts_ratio'])} times the rollouts",
-        f"the run with four groups {estimate(wide['rollouts_ratio'])}, at "
-        f"{ratio(wide['seconds_ratio']['point'])} of replay's time",
     ]
 
 
@@ -200,7 +199,6 @@ QUOTES: dict[str, Quoting] = {
     "replay_gain_inherited": inherited,
     "replay_gain_dense": dense,
     "replay_gain_dear": dear,
-    "replay_gain_narrow_dense": narrow_dense,
     "replay_settings_buffer": buffer,
     "replay_settings_mix": mix,
     "ageing": ageing,

@@ -29,10 +29,12 @@ def spread(found: dict[str, float], how: str, joint: str = " to ") -> str:
     return f"{found['median']:{how}} ({found['min']:{how}}{joint}{found['max']:{how}})"
 
 
-def ratio(value: float | None) -> str:
-    """Write a ratio; null is what was never reached."""
+def ratio(value: float | str | None) -> str:
+    """Write a ratio; null is infinite over infinite, 0 what replay alone did not reach."""
     if value is None:
-        return "infinite"
+        return "undefined"
+    if isinstance(value, str):
+        return value
     return "0" if value == 0 else f"{value:.2f}"
 
 

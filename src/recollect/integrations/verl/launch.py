@@ -45,6 +45,7 @@ def launch(folder: RunFolder, cluster: Cluster, screen: Screen = WHOLE) -> int |
     place.prepare(cluster, settings, screen)
     variables = _variables(config, cluster, place)
     os.environ.update(variables)
+    keep_to_ourselves()
     with _interrupts(place):
         _run(settings, variables, place)
     ending = place.ending()
@@ -72,6 +73,11 @@ def _variables(config: Config, cluster: Cluster, place: Workplace) -> dict[str, 
     # TransferQueue asks for eight threads, and says so in the log whenever there are fewer.
     few = {"VERL_PLATFORM": "cpu", "TQ_NUM_THREADS": "1"}
     return {**found, **few} if cluster.cpu else found
+
+
+def keep_to_ourselves() -> None:
+    """Have Ray report its use to nobody, unless somebody asked for that."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
 def _run(settings: tuple[Assignment, ...], variables: dict[str, str], place: Workplace) -> None:
