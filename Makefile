@@ -48,7 +48,7 @@ faults: $(STAMP) ## the whole fault suite and all other long tests (thousands of
 	$(BIN)/python -m pytest tests/faults -m "long or not long" -s --timeout 3600
 	$(BIN)/python -m pytest tests --ignore tests/faults -m long --timeout 3600
 
-bench: $(STAMP)  ## the benchmarks; each writes benchmarks/results/NAME.json
+bench: $(STAMP)  ## store, promises, draw, packing; each writes benchmarks/results/NAME.json
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/promises.py
 	$(BIN)/python benchmarks/draw.py

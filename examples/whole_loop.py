@@ -66,12 +66,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step brought: mean reward, share of successes, loss, and how many rows trained."""
+    """What a step brought: mean reward, share of successes, and how many rows trained.
+
+    Loss and gradient (its length before it is cut) are means over the epochs. In the first epoch
+    all ratios are 1, and the loss is minus the mean advantage, 0: the gradient tells more.
+    """
 
     step: int
     reward: float
     success: float
     loss: float
+    gradient: float
     trained: int
 
 
@@ -85,7 +90,7 @@ def main() -> None:
     for result in train(Settings(**vars(parser.parse_args()))):
         print(
             f"step {result.step:3d} | reward {result.reward:.3f} | success {result.success:6.1%} | "
-            f"loss {result.loss:+.4f} | {result.trained} rows trained"
+            f"gradient {result.gradient:.3f} | {result.trained} rows trained"
         )
 
 
@@ -114,15 +119,15 @@ def train(settings: Settings) -> Iterator[StepResult]:
                 if alive
             ]
             # 3. and 4. loss and update
-            losses = [
-                update(policy, optimizer, training, settings)
-                for _ in range(settings.epochs if training else 0)
-            ]
+            epochs = settings.epochs if training else 0
+            updates = [update(policy, optimizer, training, settings) for _ in range(epochs)]
+            loss, gradient = np.mean(updates, axis=0) if updates else (0.0, 0.0)
             yield StepResult(
                 step=step,
                 reward=float(np.mean([row.reward.value for row in rows])),
                 success=float(np.mean([row.success for row in rows])),
-                loss=float(np.mean(losses)) if losses else 0.0,
+                loss=float(loss),
+                gradient=float(gradient),
                 trained=len(training),
             )
     finally:
@@ -225,8 +230,8 @@ def update(
     optimizer: torch.optim.Optimizer,
     training: Sequence[tuple[Trajectory, float]],
     settings: Settings,
-) -> float:
-    """Make one step of the optimiser over all rows; return the loss.
+) -> tuple[float, float]:
+    """Make one step of the optimiser over all rows; return the loss and the gradient's length.
 
     The loss is the mean over rows of the mean over a row's tokens, so that long failures do not
     drown short successes. One backward pass per row adds up to the same gradient as one over
@@ -241,9 +246,9 @@ def update(
         loss = ppo_loss(now, before, advantage, settings.clip).mean() / len(training)
         loss.backward()
         total += loss.item()
-    torch.nn.utils.clip_grad_norm_(policy.model.parameters(), settings.max_grad_norm)
+    gradient = torch.nn.utils.clip_grad_norm_(policy.model.parameters(), settings.max_grad_norm)
     optimizer.step()
-    return total
+    return total, gradient.item()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,12 @@ CHINESE = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
 
 
 def code(page: str) -> list[str]:
-    """Lines of code blocks, comments included."""
-    return [line for block in blocks(page) for line in block.text.splitlines()]
+    """Commands of code blocks; what they are for is said in the page's language."""
+    return [
+        line.partition("  #")[0].rstrip()
+        for block in blocks(page)
+        for line in block.text.splitlines()
+    ]
 
 
 def links(text: str) -> Counter[str]:

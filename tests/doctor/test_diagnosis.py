@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from recollect.config.loading import load_config
@@ -34,7 +35,7 @@ FOUND = {
     "budget": ("pool_runs_dry", "pool.max_rows=16"),
     "little": ("little_is_asked_for", "replay.buffer_updates=4"),
     "left out": ("drawn_rows_left_out", "correction.drop_above=2.002"),
-    "stale": ("replayed_rows_are_stale", ""),
+    "stale": ("replayed_rows_are_stale", "train.learning_rate=0.05"),
     "large": ("updates_too_large", "train.learning_rate=0.025"),
     "leaps": ("gradients_leap", "train."),
     "absurd": ("updates_not_finite", "train.learning_rate=0.005"),
@@ -125,6 +126,25 @@ def test_an_engine_beside_the_trainer_that_differs(
     found = named["sampler_and_trainer_differ"]
     assert said in found.what
     assert ("rollout.mismatch_cap=2.0" in {each.flag for each in found.changes}) is advised
+
+
+def test_the_age_to_try_is_the_one_up_to_which_uses_were_good(clinic: Clinic) -> None:
+    history = read_history(clinic["stale"])
+    assert history.snapshot is not None
+    # Mean effective sample size of the uses up to each age: 0.95, 0.9, 0.725, 0.52.
+    ages, ess = np.array([9, 1, 2, 5, 1, 9]), np.array([0.1, 1.0, 0.8, 0.2, 0.9, 0.1])
+    snapshot = replace(history.snapshot, ages=ages, ess=ess)
+    named = {each.name: each for each in stability_findings(replace(history, snapshot=snapshot))}
+    assert named["replayed_rows_are_stale"].changes[0].flag == "pool.max_age=5"
+
+
+def test_where_the_reward_is_flat_replay_is_switched_off_first(clinic: Clinic) -> None:
+    history = read_history(clinic["hopeless"])
+    for modes, flags in ((("buffer",), ["replay.modes=[]"]), ((), [])):
+        settings = history.config.replay.model_copy(update={"modes": modes})
+        config = history.config.model_copy(update={"replay": settings})
+        named = {each.name: each for each in learning_findings(replace(history, config=config))}
+        assert [each.flag for each in named["reward_is_flat"].changes] == flags
 
 
 def test_hard_and_solved_tasks_are_told_apart(clinic: Clinic) -> None:

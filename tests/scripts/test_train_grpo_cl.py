@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -139,29 +138,41 @@ def test_what_is_shown_of_a_resumed_run_can_be_chosen(
     assert "there is no continual run in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "script", sorted((ROOT / "scripts").glob("run_*.sh")), ids=lambda p: p.name
-)
-def test_scripts_call_the_command_with_flags_that_it_knows(script: Path, tmp_path: Path) -> None:
+# The seed's own calls, and what is trained by each.
+SCRIPTS = {
+    "run_multi_gpu.sh 4 replay": ["replay"],
+    "run_single_gpu.sh replay": ["replay"],
+    "run_experiments.sh 4": ["sequential", "replay", "ewc", "fusion"],
+    "run_quick_test.sh replay": ["replay"],
+    "run_quick_test.sh sequential": ["sequential"],
+    "run_large_batch.sh": ["replay"],
+}
+
+
+def test_every_script_is_called() -> None:
+    scripts = {path.name for path in (ROOT / "scripts").glob("run_*.sh")}
+    assert scripts == {call.split()[0] for call in SCRIPTS}
+
+
+@pytest.mark.parametrize("call", SCRIPTS)
+def test_scripts_call_the_command_with_flags_that_it_knows(call: str, tmp_path: Path) -> None:
     """A stand-in for Python prints what it is called with; every call is then parsed."""
     stub = tmp_path / "python"
     stub.write_text('#!/bin/sh\nprintf "%s " "$@"; echo\n')
     stub.chmod(0o755)
     environment = {**os.environ, "PYTHON": str(stub)}
-    arguments = ["2", "replay"] if "gpu" in script.name and "single" not in script.name else []
+    script, *arguments = call.split()
     done = subprocess.run(
-        ["bash", str(script), *arguments], capture_output=True, text=True, env=environment,
+        ["bash", str(ROOT / "scripts" / script), *arguments], capture_output=True, text=True, env=environment,
         check=True, timeout=60,
     )  # fmt: skip
     calls = [line for line in done.stdout.splitlines() if "train_grpo_cl" in line]
-    assert calls
-    for call in calls:
-        flags = parser().parse_args(call.partition("train_grpo_cl")[2].split())
+    trained = []
+    for line in calls:
+        flags = parser().parse_args(line.partition("train_grpo_cl")[2].split())
         load_config("domains", settings_of(flags, 1))
-    if script.name == "run_experiments.sh":
-        assert [re.search(r"cl_algorithm (\w+)", call)[1] for call in calls] == [  # type: ignore[index]
-            "sequential", "replay", "ewc", "fusion",
-        ]  # fmt: skip
+        trained.append(flags.cl_algorithm)
+    assert trained == SCRIPTS[call]
 
 
 def test_the_quick_test_runs(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import mean, median
 
-from .spelling import DOMAINS, Quoting, Results, estimate, percent, ratio, span
+from .spelling import DOMAINS, WORDS, Quoting, Results, estimate, percent, ratio, span
 
 
 def promises(results: Results) -> list[str]:
@@ -18,11 +18,11 @@ def promises(results: Results) -> list[str]:
         f"{kills['lost']} |",
         f"{flips['in_records']:,} bytes flipped in records, {anywhere:,} anywhere in a store | "
         f"{flips['missed']} |",
-        f"{resumes['tried']} runs of other seeds, killed and resumed | "
+        f"{resumes['tried']} runs, each with a seed of its own, killed and resumed | "
         f"{resumes['tried'] - resumes['identical']} |",
-        f"all {draws['orders']} orders, from {draws['starts']} starts | "
+        f"all {draws['orders']} orders, each from {draws['starts']} starting points | "
         f"{int(draws['largest_deviation'] > 0)} |",
-        f"{cases['cases']} cases in which every possible answer is enumerated | "
+        f"{cases['cases']} cases, in which every possible answer of a small policy is enumerated | "
         f"{int(cases['largest_difference'] > 1e-12)} |",
     ]
 
@@ -78,11 +78,28 @@ def continual(results: Results) -> list[str]:
 
 def speed(results: Results) -> list[str]:
     """How many times TRL's rollouts a second."""
-    times = {c["case"]["name"]: c["ratio"]["median"] for c in results["figures"]["cases"]}
+    times = {case["case"]["name"]: case["ratio"] for case in results["figures"]["cases"]}
+
+    def spelt(name: str, how: str, of: str = "") -> str:
+        found = times[name]
+        return f"{found['median']:{how}}x ({found['min']:{how}} to {found['max']:{how}}{of})"
+
     return [
         f"TRL {'.'.join(results['versions']['trl'].split('.')[:2])}'s",
-        f"{times['tiny']:.2f}x (1 M parameters) and {times['30M']:.2f}x (30 M)",
-        f"{times['tiny-long']:.1f}x and {times['30M-long']:.1f}x with",
+        f"{spelt('tiny', '.2f', '; 1 M parameters')} and {spelt('30M', '.2f', '; 30 M')}",
+        f"{spelt('tiny-long', '.1f')} and {spelt('30M-long', '.1f')}",
+    ]
+
+
+def demo(results: Results) -> list[str]:
+    """How much higher replay ends."""
+    last = {
+        arm: mean(points[-1][1] for points in runs.values())
+        for arm, runs in results["figures"]["curves"].items()
+    }
+    seeds = WORDS[len(results["seeds"])]
+    return [
+        f"In its {seeds} seeds replay ends {100 * (last['replay'] - last['twin']):.0f} points higher"
     ]
 
 
@@ -94,4 +111,5 @@ QUOTES: dict[str, Quoting] = {
     "notes": notes,
     "continual": continual,
     "vs_trl": speed,
+    "demo": demo,
 }

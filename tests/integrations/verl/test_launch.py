@@ -22,6 +22,7 @@ from recollect.train.folder import RunFolder, create_run
 from train.small import make_config, settings
 
 CPU = Cluster(cpu=True)
+USAGE = "RAY_USAGE_STATS_ENABLED"
 
 
 @pytest.fixture
@@ -42,6 +43,9 @@ def pretend(monkeypatch: pytest.MonkeyPatch, ending: Ending | None) -> list[Any]
     names = ("RECOLLECT_RUN", "VERL_USE_EXTERNAL_MODULES", "RAY_DEDUP_LOGS", "VERL_PLATFORM")
     for name in (*names, "TQ_NUM_THREADS"):
         monkeypatch.setenv(name, "")
+    # Set and taken back: what is launched may set it, and the test leaves no trace of that.
+    monkeypatch.setenv(USAGE, "")
+    monkeypatch.delenv(USAGE)
     return seen
 
 
@@ -58,6 +62,17 @@ def test_what_every_process_is_told(run: RunFolder, monkeypatch: pytest.MonkeyPa
     assert [key for key, _, _ in written] == [each.key for each in told]
     assert "RecollectAgentLoop" in (run.path / "verl" / "agent.yaml").read_text()
     assert Workplace(run.path).cluster() == CPU
+
+
+def test_ray_reports_its_use_to_nobody_unasked(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, Ending())
+    launching.launch(run, CPU)
+    assert os.environ[USAGE] == "0"
+    monkeypatch.setenv(USAGE, "1")
+    launching.launch(run, CPU)
+    assert os.environ[USAGE] == "1"
 
 
 def test_how_the_driver_ended_is_said_here(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
