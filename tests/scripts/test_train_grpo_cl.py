@@ -163,8 +163,8 @@ def test_scripts_call_the_command_with_flags_that_it_knows(call: str, tmp_path: 
     environment = {**os.environ, "PYTHON": str(stub)}
     script, *arguments = call.split()
     done = subprocess.run(
-        ["bash", str(ROOT / "scripts" / script), *arguments], capture_output=True, text=True, env=environment,
-        check=True, timeout=60,
+        ["bash", str(ROOT / "scripts" / script), *arguments],
+        capture_output=True, text=True, env=environment, check=True, timeout=60,
     )  # fmt: skip
     calls = [line for line in done.stdout.splitlines() if "train_grpo_cl" in line]
     trained = []

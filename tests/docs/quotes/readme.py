@@ -97,10 +97,8 @@ def demo(results: Results) -> list[str]:
         arm: mean(points[-1][1] for points in runs.values())
         for arm, runs in results["figures"]["curves"].items()
     }
-    seeds = WORDS[len(results["seeds"])]
-    return [
-        f"In its {seeds} seeds replay ends {100 * (last['replay'] - last['twin']):.0f} points higher"
-    ]
+    higher = f"{100 * (last['replay'] - last['twin']):.0f} points higher"
+    return [f"In its {WORDS[len(results['seeds'])]} seeds replay ends {higher}"]
 
 
 QUOTES: dict[str, Quoting] = {
