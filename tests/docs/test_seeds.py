@@ -39,8 +39,8 @@ NAMES = {
         new_samples_ratio replay_samples_ratio DQN Wandb""",
     "004": """het_compute_token_on_off_policy_loss negative_approx_kl ratio pg_losses1 pg_losses2
         cliprange_low cliprange_high loss_mask agg_loss loss_agg_mode response_mask token-mean
-        loss.backward() optimizer.step() get_loss_mask blackout_token_combo need_training llm(do_not_train)
-        msg_token_mask old_log_prob_current old_log_prob_historical""",
+        loss.backward() optimizer.step() get_loss_mask blackout_token_combo need_training
+        llm(do_not_train) msg_token_mask old_log_prob_current old_log_prob_historical""",
 }
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
