@@ -1,7 +1,8 @@
 """What does replay buy? Replay against its twin in four regimes, as set and each at its best.
 
-    python benchmarks/replay_gain.py --jobs 2            everything, two hours on two cores
+    python benchmarks/replay_gain.py --jobs 2            everything, two hours on two quiet cores
     python benchmarks/replay_gain.py --regime sparse     one regime; each has a file of its own
+    python benchmarks/replay_gain.py --seeds 16          more seeds: what is there is not repeated
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning
 
 A step generates four groups of eight rows, as in the demo; replay adds updates on stored rows.
@@ -59,7 +60,7 @@ SLOW = Path(__file__).parent / "slow_desk.py"
 MAKE_TINY = Path(__file__).parent.parent / "scripts" / "make_tiny.py"
 RARE = Path("compare/tiny-rare").absolute()  # made when it is missing, always the same
 EARLIER = Path("compare/earlier-run").absolute()  # likewise
-TUNING_SEEDS = (1000, 1001, 1002)
+TUNING_SEEDS = (1000, 1001, 1002, 1003)
 EARLIER_SEED = 900
 NARROW_REPLAY, NARROW_TWIN = "narrow-replay", "narrow-twin"
 REPLAYING = (REPLAY.name, NARROW_REPLAY)  # the arms of that side; the others do without
@@ -146,7 +147,7 @@ REGIMES = {
             TWIN.name: Knobs(MIDDLE, ("1", "4", "8")),
             NARROW_TWIN: Knobs(HIGH, ("1", "4", "8")),
         },
-        tuning_seeds=2,
+        tuning_seeds=4,
     ),
     # The same, with the rows of an earlier run in the pool.
     "inherited": Regime(
