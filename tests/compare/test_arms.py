@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from recollect.compare.arms import (
@@ -12,6 +14,8 @@ from recollect.compare.arms import (
     divide,
     parse_arm,
 )
+from recollect.compare.study import run_study
+from recollect.compare.tuning import Tuning, parse_axis
 from recollect.config import load_config
 from recollect.config.without_replay import without_replay
 from recollect.errors import BadComparison, BadConfig
@@ -41,11 +45,27 @@ def test_what_is_no_arm(text: str) -> None:
 
 def test_the_configuration_of_a_run() -> None:
     arm = Arm("a", ("train.epochs=2",))
-    config = arm_config("demo", ["train.epochs=4", "store.path=x.db", "run.steps=3"], arm, 7)
+    config = arm_config("demo", ["train.epochs=4", "run.steps=3"], arm, 7)
     assert (config.train.epochs, config.run.steps, config.run.seed) == (2, 3, 7)
-    assert config.store.path is None  # every run has a store of its own
     other = arm_config("demo", ["run.steps=3"], Arm("b"), 8)
     assert [change.key for change in differences(config, other)] == ["train.epochs"]
+
+
+def test_seeds_and_stores_are_the_comparison_s_own(tmp_path: Path) -> None:
+    """A file may name them, for runs by themselves; whoever asks for them here is told."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("preset: demo\nrun: {seed: 7}\nstore: {path: x.db}\n", encoding="utf-8")
+    config = arm_config(file, [], REPLAY, 3)
+    assert (config.run.seed, config.store.path) == (3, None)
+    for flag, hint in (("run.seed=7", "--first-seed"), ("run={seed: 7}", "--first-seed"),
+                       ("store.path=x.db", "a store of its own")):  # fmt: skip
+        for settings, arm in (([flag], REPLAY), ([], Arm("a", (flag,)))):
+            with pytest.raises(BadComparison, match=hint):
+                run_study([arm, TWIN], [0], tmp_path, source="demo", settings=settings)
+    axes = (parse_axis("run.seed=1,2"),)
+    with pytest.raises(BadComparison, match="--first-seed"):
+        run_study([REPLAY, TWIN], [0], tmp_path, source="demo", tuning=Tuning((9,), axes))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 def test_the_twin_is_the_configuration_without_replay() -> None:

@@ -163,7 +163,8 @@ def test_bad_runs_are_refused_before_anything_is_trained(model: Path, tmp_path: 
         journey_of(tmp_path / "c", model, "rollout.engine=vllm")
     for flags, why in (
         (("continual.method=fusion", "continual.fusion.rule=fisher", "model.lora.rank=2"), "apart"),
-        (("continual.method=sft", "notes.rollout=mixed"), "stage 0 would have"),
+        (("continual.method=sft", "notes.rollout=mixed"), "mixed would guide nobody"),
+        (("continual.imitate=true", "notes.rollout=all"), "all would guide nobody"),
         ((*STORED_ROWS, "replay.modes=[mix]", "replay.participation=baseline"), "stage 1 would"),
         (("eval.split=other",), "no tasks of domain early in split 'other'"),
         (("continual.method=fusion", SEARCH), "no tasks of domain early in split 'other'"),

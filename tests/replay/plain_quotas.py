@@ -23,14 +23,18 @@ Labels: TypeAlias = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quota:
-    """At most `most` rows of any label; `labels` [n] are those of the rows."""
+    """At most `most` rows of any label; `labels` [n] are those of the rows.
+
+    `alike`: every label gives the same, as far as it can.
+    """
 
     labels: Labels
     most: int
+    alike: bool = False
 
     def of(self, rows: NDArray[np.int64]) -> Quota:
         """The same quota for some of the rows [positions]."""
-        return Quota(self.labels[rows], self.most)
+        return Quota(self.labels[rows], self.most, self.alike)
 
     def parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Divide rows [positions] by their label."""
@@ -57,6 +61,8 @@ def _shares(
     """The rows that have a weight by their label in the first quota, and each label's share."""
     parts = quotas[0].parts(np.flatnonzero(weights))
     totals = np.array([weights[rows].sum(dtype=np.float64) for rows in parts])
+    if quotas[0].alike:
+        totals = np.ones(len(parts))
     most = np.array([min(quotas[0].most, _room(rows, quotas[1:])) for rows in parts], np.float64)
     return parts, fair_shares(totals, most, count)
 

@@ -53,9 +53,10 @@ def side(feed: Feed, book: TaskBook, scheme: Scheme) -> Side:
 
 def quotas(each: Side, scheme: Scheme, count: int) -> list[Quota]:
     numbers, found = each.pool.facts["task"], []
-    if scheme.domain_share is not None:
-        most = max(1, int(scheme.domain_share * count + 1e-9))
-        found.append(Quota(each.tasks.domain[numbers], most))
+    if scheme.domain_share is not None or scheme.domains_alike:
+        share = 1.0 if scheme.domain_share is None else scheme.domain_share
+        most = max(1, int(share * count + 1e-9))
+        found.append(Quota(each.tasks.domain[numbers], most, scheme.domains_alike))
     if scheme.per_task is not None:
         found.append(Quota(numbers, scheme.per_task))
     return found
@@ -176,6 +177,8 @@ SCHEMES = {
     "domains": Scheme(ADVANTAGE, successes_by_weight=True, domain_share=0.4),
     # A half-life that crosses epochs every few versions.
     "both": Scheme(replace(ADVANTAGE, half_life=0.1), True, True, 1, 0.5),
+    "alike": Scheme(ADVANTAGE, domains_alike=True),
+    "alike, and at most": Scheme(ADVANTAGE, True, False, 1, 0.5, True),
     "equal": Scheme(Weighing("equal", half_life=2.0)),
 }
 

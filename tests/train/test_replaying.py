@@ -61,7 +61,7 @@ def test_every_setting_reaches_its_rule() -> None:
         "replay.repair_rows=3", "replay.buffer_updates=4", "replay.buffer_rows=5",
         "draw.max_per_task=6", "draw.max_domain_share=0.3", "draw.beta=0.9", "pool.lower=1",
         "draw.beta_growth=0.01", "draw.weight_scale=pool", "draw.floor=0.2",
-        "replay.buffer_share=0.75",
+        "replay.buffer_share=0.75", "draw.domains=alike",
         "pool.upper=7", "pool.bounds=successes", "pool.bounds_inclusive=true",
         "pool.keep=successes", "pool.rows_per_task=9", "pool.max_rows=11", "pool.max_bytes=12",
     )  # fmt: skip
@@ -73,7 +73,7 @@ def test_every_setting_reaches_its_rule() -> None:
     assert policy.amounts == Amounts(
         mix_ratio=0.25, mix_rows=2, repair_rows=3, buffer_updates=4, buffer_rows=5,
         buffer_share=0.75, step_rows=8, max_per_task=6, max_domain_share=0.3, beta=0.9,
-        beta_growth=0.01, weight_scale="pool", needs_advantage=True,
+        beta_growth=0.01, weight_scale="pool", needs_advantage=True, domains_alike=True,
     )  # fmt: skip
     assert policy.keeping == Keeping(1, 7, as_rate=False, inclusive=True, successes_only=True)
     assert policy.budget == Budget(9, 11, 12)

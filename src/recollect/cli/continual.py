@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.new_folder import new_folder
-from recollect.cli.output import remark, say, write_json
+from recollect.cli.output import remark, say, say_prose, write_json
 from recollect.cli.store_option import EXITS_OF_RUNS, JsonOption, examples
 from recollect.cli.train import require_training, show_settings
 from recollect.errors.extras import install_command
@@ -150,8 +150,12 @@ def continual_report(
     if as_json:
         write_json(comparison_document(found))
         return
-    for line in (*found.lines(), *map(str, files)):
+    for line in found.lines():
         say(line)
+    for sentence in found.remarks():
+        say_prose(sentence)
+    for file in files:
+        say(str(file))
 
 
 def _trackers(folder: Path, config: Config) -> Mapping[str, Sink]:

@@ -23,6 +23,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}\Z")
 _EXAMPLE = "Write --arm NAME=key=value,key=value; NAME= alone is the configuration as it is."
 # Every run has a store of its own: two runs of one name, or two writers, cannot share one.
 _OWN_STORE = "store.path=none"
+# What is set for every run. A file may say something else, which is for runs by themselves; who
+# says it here would be passed over.
+_OURS = {
+    "run.seed": "Choose the seeds with --first-seed and --seeds.",
+    "store.path": "Leave it out: every run has a store of its own, in its folder.",
+}
 # What arms must have in common: success on other tasks is another measure. Not the environment's
 # options: they may do no more than shape the reward.
 _EXAM = ("environment.name", "environment.levels", "environment.domains",
@@ -86,9 +92,13 @@ def divide(text: str) -> list[str]:
 
 
 def arm_config(source: Source, settings: Sequence[str], arm: Arm, seed: int) -> Config:
-    """Load the configuration of one run of an arm."""
-    flags = [*settings, *arm.settings, f"run.seed={seed}", _OWN_STORE]
-    return load_config(source, flags).config
+    """Load the configuration of one run of an arm; BadComparison where it sets what is ours."""
+    given = [*settings, *arm.settings]
+    sources = load_config(source, given).sources
+    for key, hint in _OURS.items():
+        if sources[key].kind == "flag":
+            raise BadComparison(f"{sources[key].text}: a comparison sets {key} itself", hint)
+    return load_config(source, [*given, f"run.seed={seed}", _OWN_STORE]).config
 
 
 def differences(one: Config, other: Config) -> tuple[Change, ...]:

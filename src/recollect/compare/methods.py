@@ -10,8 +10,10 @@ import numpy as np
 
 from recollect.canonical import Json
 from recollect.compare.arms import differences
-from recollect.compare.spelling import estimate
+from recollect.compare.spelling import estimate, few_seeds
 from recollect.compare.statistics import Estimate, difference
+from recollect.config.schema.config import Config
+from recollect.config.showing import Change
 from recollect.continual.journey import Journey
 from recollect.continual.matrix import ScoreMatrix, Undefined
 from recollect.continual.runner import open_journey
@@ -19,9 +21,10 @@ from recollect.continual.transfer import MEASURES
 from recollect.errors import BadComparison
 
 BASELINE, IMITATION = "sequential", "sft"
-# In what runs of one method may differ: its name says the first two, the others change no score.
-_FREE = ("continual.method", "continual.imitate", "continual.references", "checkpoint.",
-         "telemetry.")  # fmt: skip
+# These change no score.
+_SCORELESS = ("continual.references", "checkpoint.", "telemetry.")
+# In what runs of one method may differ: its name says the first two.
+_FREE = ("continual.method", "continual.imitate", *_SCORELESS)
 
 
 def baseline_of(name: str) -> str:
@@ -31,9 +34,13 @@ def baseline_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MethodRuns:
-    """The runs of one method, by seed. `measures` hold one value for each run, None = undefined."""
+    """The runs of one method, by seed. `measures` hold one value for each run, None = undefined.
+
+    `config` is that of one of them: they differ in nothing that changes a score.
+    """
 
     name: str
+    config: Config
     seeds: tuple[int, ...]
     matrices: tuple[ScoreMatrix, ...]
     measures: dict[str, tuple[float | None, ...]]
@@ -74,6 +81,38 @@ class MethodComparison:
         name = baseline_of(method.name)
         found = next((each for each in self.methods if each.name == name), None)
         return None if found is method else found
+
+    def differences(self) -> list[tuple[MethodRuns, MethodRuns, list[Change]]]:
+        """List what else differs between each method and its baseline, or else the first method.
+
+        The methods' own settings are left out, and those that change no score.
+        """
+        own, found = ("continual.", *_SCORELESS), []
+        for method in self.methods:
+            other = self.baseline(method) or self.methods[0]
+            changes = differences(other.config, method.config)
+            told = [change for change in changes if not change.key.startswith(own)]
+            if told:
+                found.append((method, other, told))
+        return found
+
+    @property
+    def warning(self) -> str:
+        """Warn where the intervals are of too few seeds; nothing where they are not."""
+        numbers = [len(method.seeds) for method in self.methods]
+        for method in self.methods:
+            base = self.baseline(method)
+            shared = set(method.seeds) & set(base.seeds) if base is not None else set[int]()
+            numbers += [len(shared)] if shared else []
+        return few_seeds(min(numbers))
+
+    def remarks(self) -> list[str]:
+        """Say what to know before believing the figures: few seeds, settings that differ."""
+        said = [self.warning] if self.warning else []
+        for method, other, changes in self.differences():
+            told = ", ".join(f"{c.key} ({c.after or '-'}, not {c.before or '-'})" for c in changes)
+            said.append(f"{method.name} differs from {other.name} in {told}.")
+        return said
 
     def against(self, method: MethodRuns, name: str) -> Estimate | None:
         """A measure of a method minus its baseline's, over the seeds that both have."""
@@ -166,7 +205,15 @@ def comparison_document(found: MethodComparison) -> dict[str, Json]:
             "measures": measures,
             "kl_to_base": list(method.divergence),
         }
-    return {"domains": list(found.domains), "methods": methods}
+    return {
+        "domains": list(found.domains),
+        "methods": methods,
+        "differences": [
+            {"setting": change.key, method.name: change.after, other.name: change.before}
+            for method, other, changes in found.differences()
+            for change in changes
+        ],
+    }
 
 
 def _runs(name: str, journeys: Sequence[Journey]) -> MethodRuns:
@@ -177,7 +224,8 @@ def _runs(name: str, journeys: Sequence[Journey]) -> MethodRuns:
         values = [function(matrix) for matrix in matrices]
         measures[measure] = tuple(None if isinstance(v, Undefined) else v for v in values)
     seeds = tuple(journey.config.run.seed for journey in ordered)
-    return MethodRuns(name, seeds, matrices, measures, tuple(map(_drift, ordered)))
+    drifts = tuple(map(_drift, ordered))
+    return MethodRuns(name, ordered[0].config, seeds, matrices, measures, drifts)
 
 
 def _drift(journey: Journey) -> float | None:

@@ -19,6 +19,7 @@ from recollect.compare.methods import (
 from recollect.continual.plots import FORGETTING, draw_bars, draw_matrix
 from recollect.continual.transfer import MEASURES
 
+_TITLES = ("method", *(name.replace("_", " ") for name in MEASURES))
 _WORDS = {
     "average_performance": "mean score over all domains at the end",
     "average_incremental": "the same, mean over stages",
@@ -77,8 +78,10 @@ def report_page(found: MethodComparison, pictures: Sequence[Path]) -> str:
         f"<title>Continual methods</title><style>{STYLE}</style><main>"
         f"<h1>Continual methods</h1><p class='soft'>Domains in order: {order}. Means over seeds "
         "with 95 % intervals; n/a where a run could not measure it.</p>"
-        f"<h2>What was reached and kept</h2>{_table(found)}"
+        + (f'<div class="verdict"><p>{found.warning}</p></div>' if found.warning else "")
+        + f"<h2>What was reached and kept</h2>{_table(found)}"
         f"<h2>Against {BASELINE}, or {IMITATION} where that is protected</h2>{_against(found)}"
+        f"<h2>What differs between the methods</h2>{_settings(found)}"
         + (f"<h2>Pictures</h2><div class='charts'>{figures}</div>" if pictures else "")
         + f"<h2>What the columns mean</h2>{_words()}</main></html>\n"
     )
@@ -89,7 +92,7 @@ def _table(found: MethodComparison) -> str:
         [method.name, *(figure(method.estimate(name)) for name in MEASURES)]
         for method in found.methods
     ]
-    return _html_table(["method", *MEASURES], rows)
+    return _html_table(_TITLES, rows)
 
 
 def _against(found: MethodComparison) -> str:
@@ -97,15 +100,29 @@ def _against(found: MethodComparison) -> str:
     rows = [_differences(found, method) for method in others]
     if not rows:
         return f"<p>There is no {BASELINE} or {IMITATION} run to compare with.</p>"
-    return _html_table(["method", *MEASURES], rows)
+    return _html_table(_TITLES, rows)
 
 
 def _differences(found: MethodComparison, method: MethodRuns) -> list[str]:
     return [method.name, *(figure(found.against(method, name), "+") for name in MEASURES)]
 
 
+def _settings(found: MethodComparison) -> str:
+    """List the settings in which a method's runs were trained unlike those it stands beside."""
+    tables = [
+        _html_table(
+            ["setting", method.name, other.name],
+            [[change.key, change.after or "-", change.before or "-"] for change in changes],
+        )
+        for method, other, changes in found.differences()
+    ]
+    same = "Everything else" if tables else "Everything"
+    note = f"{same} that could change a score is the same, but for the methods' own settings."
+    return "".join(tables) + f'<p class="soft">{note}</p>'
+
+
 def _html_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(title.replace('_', ' '))}</th>" for title in titles)
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )

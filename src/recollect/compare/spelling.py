@@ -13,6 +13,7 @@ from recollect.telemetry.spelling import seconds as spell_seconds
 Spell: TypeAlias = Callable[[float], str]
 
 UNDEFINED = "undefined"
+ENOUGH = 5  # seeds; with fewer, an interval is an indication at best
 
 
 def count(value: float) -> str:
@@ -63,6 +64,14 @@ def interval(value: Estimate, spell: Spell) -> str:
 def optional(value: float | None, spell: Spell) -> str:
     """Spell what may not be known."""
     return "-" if value is None else spell(value)
+
+
+def few_seeds(number: int) -> str:
+    """Warn of so few seeds; nothing where there are enough."""
+    if number >= ENOUGH:
+        return ""
+    noun = "seed shows" if number == 1 else "seeds show"
+    return f"{number} {noun} too little to conclude anything; use {ENOUGH} or more."
 
 
 def seeds(numbers: Sequence[int]) -> str:

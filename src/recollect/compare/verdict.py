@@ -6,11 +6,9 @@ import math
 
 from recollect.compare.arms import TWIN
 from recollect.compare.comparison import Comparison, CostRatio, Gap
-from recollect.compare.spelling import points, seeds, share, times
+from recollect.compare.spelling import ENOUGH, few_seeds, points, seeds, share, times
 from recollect.compare.statistics import Estimate, Signs
 from recollect.compare.study import ArmResult, Study
-
-ENOUGH = 5  # seeds; with fewer, an interval is an indication at best
 
 
 def verdict(study: Study) -> str:
@@ -22,7 +20,7 @@ def verdict_lines(study: Study) -> list[str]:
     """Say the same in at most six lines."""
     found = study.comparison
     sentences = [
-        _few_seeds(found),
+        few_seeds(len(found.seeds)),
         _rollouts(study, found),
         _seconds(found),
         _final(found.final, found),
@@ -41,14 +39,6 @@ def conclusion(estimate: Estimate, neutral: float) -> str:
     if not estimate.excludes(neutral):
         return "unclear"
     return "more" if estimate.point > neutral else "less"
-
-
-def _few_seeds(found: Comparison) -> str:
-    n = len(found.seeds)
-    if n >= ENOUGH:
-        return ""
-    noun = "seed shows" if n == 1 else "seeds show"
-    return f"{n} {noun} too little to conclude anything; use {ENOUGH} or more."
 
 
 def _here(found: Comparison) -> str:

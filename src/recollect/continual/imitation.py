@@ -11,6 +11,7 @@ from recollect.config.schema.config import Config
 from recollect.config.without_replay import without_replay
 from recollect.continual.demos import Teacher
 from recollect.continual.methods.sequential import Quiet
+from recollect.errors import BadContinual
 from recollect.train.session import Session
 
 
@@ -20,7 +21,13 @@ def imitates(config: Config) -> bool:
 
 
 def imitation_settings(config: Config) -> Config:
-    """One row for each task, trained on as it is."""
+    """One row for each task, trained on as it is; BadContinual for notes that nobody would read."""
+    if config.notes.rollout != "bare":
+        raise BadContinual(
+            f"notes.rollout = {config.notes.rollout} would guide nobody: gold attempts are "
+            "imitated, and no others are made at training tasks",
+            "Set notes.rollout=bare, or learn from rewards.",
+        )
     algo = {"advantage": "reward", "loss": "reinforce", "kl_coef": 0.0, "entropy_coef": 0.0,
             "dual_clip": None}  # fmt: skip
     # As many rows in a step as reinforcement learning has, if there are so many tasks.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from recollect.continual.intervals import cell_interval
 from recollect.continual.journey import BASE, Journey
@@ -41,10 +42,12 @@ def draw_matrix(matrix: ScoreMatrix, file: Path, name: str) -> None:
     figure = _figure(1.6 * len(matrix.domains) + 2.2, 0.55 * len(known) + 1.6)
     axes = figure.subplots()
     axes.set_facecolor("0.85")
-    image = axes.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
+    low, high = _span(values)
+    image = axes.imshow(values, vmin=low, vmax=high, cmap="viridis", aspect="auto")
+    bright = low + 0.6 * (high - low)
     for (y, x), value in np.ndenumerate(values):
         text = "n/a" if np.isnan(value) else f"{value:.2f}"
-        axes.text(x, y, text, ha="center", va="center", color="w" if value < 0.6 else "k")
+        axes.text(x, y, text, ha="center", va="center", color="w" if value < bright else "k")
     axes.set_xticks(range(len(matrix.domains)), matrix.domains)
     axes.set_yticks(range(len(known)), [label for label, _ in known])
     axes.set_title(f"{name}: score on each domain", loc="left", fontweight="bold")
@@ -71,7 +74,7 @@ def _draw_curves(journey: Journey, file: Path) -> None:
     """Draw each domain's score over the stages, with the interval of every reading."""
     scores = journey.scores()
     labels = [BASE, *(str(n) for n in range(len(journey.order)) if str(n) in scores)]
-    figure = _figure(1.3 * len(labels) + 2.4, 3.4)
+    figure, ends = _figure(1.3 * len(labels) + 2.4, 3.4), list[float]()
     axes = figure.subplots()
     for place, domain in enumerate(journey.order):
         colour = COLOURS[place % len(COLOURS)]
@@ -80,17 +83,24 @@ def _draw_curves(journey: Journey, file: Path) -> None:
         bounds = [cell_interval(reading, domain) for reading in readings]
         low = [m if b.low is None else b.low for m, b in zip(means, bounds, strict=True)]
         high = [m if b.high is None else b.high for m, b in zip(means, bounds, strict=True)]
+        ends += [*low, *high]
         axes.fill_between(range(len(labels)), low, high, color=colour, alpha=0.15, linewidth=0)
         axes.plot(range(len(labels)), means, "o-", color=colour, label=domain)
         axes.plot(place + 1, means[place + 1], "s", color=colour, markersize=9)
     names = [BASE, *(f"after {journey.order[int(label)]}" for label in labels[1:])]
     axes.set_xticks(range(len(labels)), names)
-    axes.set_ylim(-0.02, 1.02)
+    bottom, top = _span(ends)
+    axes.set_ylim(bottom - 0.02 * (top - bottom), top + 0.02 * (top - bottom))
     axes.set_ylabel("score")
     axes.set_title("Every domain, stage by stage (square: just trained)", loc="left",
                    fontweight="bold")  # fmt: skip
     axes.legend(frameon=False)
     figure.savefig(file, dpi=150, metadata=_NAMELESS)
+
+
+def _span(values: ArrayLike) -> tuple[float, float]:
+    """0 to 1, where shares lie and most rewards do, or as far as the values go beyond."""
+    return float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=1.0))
 
 
 def _figure(width: float, height: float) -> Any:

@@ -208,7 +208,7 @@ class Screen:
         last = len(matrix.stages) - 1
         for number in range(len(journey.order)):
             final = formats.measure_text(matrix.score(last, number))
-            lines.append(f"  task_{number}_final_reward: {final}")
+            lines.append(f"  task_{number}_final_{journey.config.continual.score}: {final}")
         for name, measure in MEASURES.items():
             value, interval = measure(matrix), measure_interval(journey.order, scores, measure)
             known = interval.low is not None and interval.high is not None

@@ -35,7 +35,7 @@ class Scheme:
 
     `needs_advantage`: rows without one are not drawn. `successes_by_weight`: a success can be mixed
     in only if it has a weight. Quotas: `per_task` rows of a task, `domain_share` of a draw for a
-    domain; None = no limit.
+    domain; None = no limit. `domains_alike`: each gives the same, as far as it has rows.
     """
 
     weighing: Weighing
@@ -43,6 +43,12 @@ class Scheme:
     successes_by_weight: bool = False
     per_task: int | None = None
     domain_share: float | None = None
+    domains_alike: bool = False
+
+    @property
+    def by_domain(self) -> bool:
+        """Tell whether it matters of which domain a row is."""
+        return self.domains_alike or self.domain_share is not None
 
 
 class DrawIndex:
@@ -217,7 +223,7 @@ class DrawIndex:
         """Draw up to `count` rows by weight within the quotas; probabilities are exact."""
         if self._scheme.per_task is not None:
             return draw_by_task(self._shelf(), self._most(count), count, self._fetch, rng)
-        if self._scheme.domain_share is None:
+        if not self._scheme.by_domain:
             return self._blocks.draw_rows(count, rng)
         return self._draw_by_domain(count, rng)
 
@@ -233,7 +239,7 @@ class DrawIndex:
         return np.concatenate(found) if found else np.zeros(0)
 
     def _draw_by_domain(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Draw with a quota for domains only: in each as many as it gives, by weight."""
+        """Draw with rules for domains only: in each as many as it gives, by weight."""
         shares = self._domain_shares(count)
         counts = whole_numbers(shares, rng)
         rows, chances = [], []
@@ -247,11 +253,11 @@ class DrawIndex:
         return Drawn(joined[order], np.concatenate(chances)[order])
 
     def _domain_shares(self, count: int) -> NDArray[np.float64]:
-        room = self._blocks.counts().astype(np.float64)
+        totals, room = self._blocks.totals(), self._blocks.counts().astype(np.float64)
+        if self._scheme.domains_alike:
+            totals = np.sign(totals)
         most = self._most(count)
-        return fair_shares(
-            self._blocks.totals(), room if most is None else np.minimum(room, most), count
-        )
+        return fair_shares(totals, room if most is None else np.minimum(room, most), count)
 
     def _domain_chances(self, label: int, share: float, rows: Ints) -> NDArray[np.float64]:
         found, weights = np.zeros(rows.size), self._weight.values[rows]
@@ -267,10 +273,11 @@ class DrawIndex:
         assert self._scheme.per_task is not None
         sums, counts = self._totals.totals()
         numbers = np.flatnonzero(sums)
-        apart = self._scheme.domain_share is not None
+        apart = self._scheme.by_domain
         domains = self._tasks.domain[numbers] if apart else np.zeros(numbers.size)
         most = np.minimum(counts[numbers], self._scheme.per_task).astype(np.float64)
-        return Shelf(numbers, sums[numbers], most, domains.astype(np.int64))
+        alike = self._scheme.domains_alike
+        return Shelf(numbers, sums[numbers], most, domains.astype(np.int64), alike)
 
     def _fetch(self, numbers: Ints) -> tuple[Ints, Ints, Floats]:
         rows, starts = self.rows.of(numbers)
@@ -281,7 +288,7 @@ class DrawIndex:
 
     def _labels(self) -> int:
         """How many parts of the pool have sums of their own."""
-        apart = self._scheme.domain_share is not None and self._scheme.per_task is None
+        apart = self._scheme.by_domain and self._scheme.per_task is None
         return max(1, self._tasks.domains) if apart else 1
 
     def _domain_of(self, rows: Ints) -> NDArray[np.int32]:

@@ -26,6 +26,7 @@ class Amounts:
     step_rows: int = 0
     max_per_task: int | None = None
     max_domain_share: float | None = None
+    domains_alike: bool = False  # each gives the same to the buffer, whatever its rows weigh
     beta: float = 0.0
     beta_growth: float = 0.0
     weight_scale: WeightScale = "draw"

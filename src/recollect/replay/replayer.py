@@ -87,6 +87,7 @@ class Replayer:
             chooser.choice == "random",  # which never takes a row without weight
             amounts.max_per_task,
             amounts.max_domain_share,
+            amounts.domains_alike,
         )
         self._index = DrawIndex(pool, self._tasks, scheme)
         self._slots = count()

@@ -63,6 +63,7 @@ def replay_policy(config: Config, fingerprints: Provenance) -> Policy:
             step_rows=config.rows_per_step,
             max_per_task=draw.max_per_task,
             max_domain_share=draw.max_domain_share,
+            domains_alike=draw.domains == "alike",
             beta=draw.beta,
             beta_growth=draw.beta_growth,
             weight_scale=draw.weight_scale,

@@ -21,12 +21,16 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shelf:
-    """Tasks that have a weight: their numbers, weights, most rows each may give, and domains."""
+    """Tasks that have a weight: their numbers, weights, most rows each may give, and domains.
+
+    `alike`: every domain gives the same, as far as it can, whatever its tasks weigh.
+    """
 
     numbers: Ints
     totals: NDArray[np.float64]
     most: NDArray[np.float64]
     domains: Ints
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +126,8 @@ def chances_by_task(
 def _domain_shares(shelf: Shelf, most_domain: int | None, count: int) -> NDArray[np.float64]:
     """How many rows each domain gives on average."""
     totals = np.bincount(shelf.domains, shelf.totals).astype(np.float64)
+    if shelf.alike:
+        totals = np.sign(totals)
     room = np.bincount(shelf.domains, shelf.most).astype(np.float64)
     most = room if most_domain is None else np.minimum(room, most_domain)
     return fair_shares(totals, most, count)

@@ -33,7 +33,9 @@ def simulate(
 
     The pool is taken as it lies and ages by the optimiser steps that a training step makes;
     nothing is written. Rows of the newest run's fingerprints count as fitting, and
-    replay.start_success as reached. Repair is left out: it depends on what fresh rows do.
+    replay.start_success as reached. Of the environment, domains and levels choose the tasks;
+    split, tasks and options do not. Repair is left out, because it depends on what fresh rows do,
+    and so are adapt, which goes by what training shows, and what continual sets for a stage.
     """
     from recollect.config import load_config
     from recollect.replay.inspection import make_simulator

@@ -32,19 +32,24 @@ class RehearsalSettings(Section):
         default="tasks",
         description="What comes back. tasks = earlier tasks are attempted again, in their own "
         "domain, by the policy as it is; trajectories = their stored attempts are trained on "
-        "again, with their policy ratios.",
+        "again, with their policy ratios. These take the place of the run's own replay: from the "
+        "second domain on replay.modes is [buffer], with replay.buffer_updates = 1, and only rows "
+        "of earlier domains are drawn.",
     )
     ratio: float = Field(
         default=0.2,
         ge=0,
         le=1,
-        description="Share of a step's tasks (or, for trajectories, of its rows on top) that comes "
-        "from earlier domains. Fractions add up over steps. adaptive_replay begins with it.",
+        description="Share of a step's tasks that comes from earlier domains; for trajectories, "
+        "stored rows of a step as a share of those it generates (replay.buffer_share). Fractions "
+        "add up over steps. adaptive_replay begins with it.",
     )
     strategy: Literal["random", "high_reward", "recent", "balanced"] = Field(
         default="random",
         description="Which ones. random = all alike; high_reward = those that did best; recent = "
-        "those trained on last; balanced = every earlier domain the same share.",
+        "those trained on last; balanced = every earlier domain the same share. For trajectories "
+        "it takes the place of draw.priority: equal, or for high_reward the reward; recent sets "
+        "draw.half_life to the updates of a domain's training, balanced draw.domains to alike.",
     )
     capacity: int | None = Field(
         default=1000,
@@ -222,7 +227,9 @@ class ContinualSettings(Section):
     imitate: bool = Field(
         default=False,
         description="Learn from gold attempts instead of rewards, with whatever method: "
-        "supervised training, which forgets more. The environment must know them.",
+        "supervised training, which forgets more. The environment must know them. Of replay "
+        "there is rehearsal only then, and notes.rollout must be bare: nobody attempts the "
+        "training tasks.",
     )
     references: References = Field(
         default=(),
@@ -257,12 +264,24 @@ class ContinualSettings(Section):
 
     @model_validator(mode="after")
     def _shares_are_in_order(self) -> ContinualSettings:
-        if self.replay.min_ratio > self.replay.max_ratio:
+        low, ratio, high = self.replay.min_ratio, self.replay.ratio, self.replay.max_ratio
+        if low > high:
             raise conflict(
                 "continual.replay.min_ratio",
                 "continual.replay.max_ratio",
-                what=f"continual.replay.min_ratio = {self.replay.min_ratio} is above "
-                f"continual.replay.max_ratio = {self.replay.max_ratio}",
+                what=f"continual.replay.min_ratio = {low} is above "
+                f"continual.replay.max_ratio = {high}",
                 change="Lower one or raise the other.",
+            )
+        # Otherwise the first step towards a limit would go the wrong way.
+        if self.method == "adaptive_replay" and not low <= ratio <= high:
+            limit = "min_ratio" if ratio < low else "max_ratio"
+            raise conflict(
+                "continual.replay.ratio",
+                f"continual.replay.{limit}",
+                what=f"adaptive_replay keeps the share from continual.replay.min_ratio = {low} to "
+                f"continual.replay.max_ratio = {high}, and begins with continual.replay.ratio = "
+                f"{ratio}",
+                change=f"Begin with a share within them, or move continual.replay.{limit}.",
             )
         return self

@@ -94,6 +94,12 @@ class DrawSettings(Section):
         le=MOST,
         description="Most rows of one task in a step's buffer. none = no such limit.",
     )
+    domains: Literal["by_weight", "alike"] = Field(
+        default="by_weight",
+        description="What each domain gives to a step's buffer. by_weight = as much as its rows "
+        "weigh; alike = all the same number on average, and what one has too few rows for comes "
+        "from the others.",
+    )
     max_domain_share: float | None = Field(
         default=None,
         gt=0,

@@ -2,9 +2,10 @@
 
     F <- decay F_step + (1 - decay) F        after every step, from the step's own fresh rows
 
-so nothing has to be sampled again when a domain ends: its fresh rows were drawn from the policy
-that they describe. (With continual.imitate a step's rows are the gold ones; F is then that of what
-was imitated.) The moving average goes on from domain to domain and is part of every checkpoint.
+so nothing has to be sampled again when a domain ends. The squared gradients are those of the policy
+after the step's updates, and the rows were drawn from the policy before them: near it, not the
+same. (With continual.imitate a step's rows are the gold ones; F is then that of what was imitated.)
+The moving average goes on from domain to domain and is part of every checkpoint.
 The penalty, from the second domain on, uses the F and theta* of the last domain's end.
 """
 

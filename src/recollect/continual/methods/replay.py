@@ -3,9 +3,10 @@
 As tasks (Rebuffi et al. 2017; Rolnick et al. 2019, with the current policy instead of stored
 behaviour): a share `ratio` of a step's tasks are earlier ones, attempted anew in their own domain,
 so the gradient is that of (1 - ratio) J_new + ratio J_old, on policy.
-As trajectories: on top of its fresh rows a step trains on stored rows of earlier domains, ratio of
+As trajectories: beside its fresh rows a step trains on stored rows of earlier domains, ratio of
 their number, with the advantages they had and the policy ratio pi_now / pi_then (our pool's
-`buffer`; correction as configured).
+`buffer`; correction as configured). This takes the place of the run's own replay: from the second
+domain on `replay.modes` is [buffer] and only rows of earlier domains are drawn, by `strategy`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from recollect.config.schema.config import Config
 from recollect.continual.methods.sequential import Quiet, Sequential
 from recollect.continual.rehearsal import Rehearsal, Remembered, chosen
+from recollect.replay.settings import pace
 from recollect.store import open_reader
 from recollect.train.companion import Companion
 from recollect.train.session import Session
@@ -25,7 +27,7 @@ _STRATEGIES: dict[str, dict[str, Any]] = {
     "random": {"priority": "equal"},
     "high_reward": {"priority": "reward", "alpha": 1.0},
     "recent": {"priority": "equal"},
-    "balanced": {"priority": "equal"},
+    "balanced": {"priority": "equal", "domains": "alike"},
 }
 
 
@@ -37,21 +39,22 @@ class Replay(Sequential):
         return self.config.continual.replay.ratio
 
     def settings(self, number: int, config: Config) -> Config:
-        """Let the pool begin with the rows of earlier stages, where those are to come back."""
+        """Where stored rows are to come back, begin the pool with them and replay nothing else."""
         ratio = self.ratio(number)
         if self.config.continual.replay.kind == "tasks" or number == 0 or not ratio:
             return config
         before = self.journey.run(self.journey.stage(number - 1))
-        wanted, steps = self.config.continual.replay, config.run.steps
+        wanted = self.config.continual.replay
+        rows = {"modes": ("buffer",), "buffer_updates": 1, "buffer_share": ratio}
+        replay = config.replay.model_copy(update=rows)
         draw: dict[str, Any] = dict(_STRATEGIES[wanted.strategy])
         if wanted.strategy == "recent":
-            draw["half_life"] = float(steps)
-        if wanted.strategy == "balanced":
-            draw["max_domain_share"] = 1.0 / number
-        replay = {"modes": ("buffer",), "buffer_updates": 1, "buffer_share": ratio}
+            # As old as a stage is long: ages are in optimiser updates, and a step makes several.
+            each = pace(config.model_copy(update={"replay": replay}))
+            draw["half_life"] = float(config.run.steps * (each.fresh + each.stored))
         return config.model_copy(
             update={
-                "replay": config.replay.model_copy(update=replay),
+                "replay": replay,
                 "draw": config.draw.model_copy(update=draw),
                 "pool": config.pool.model_copy(
                     update={"start_from": str(before.path), "max_age": wanted.max_age}
