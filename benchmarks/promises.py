@@ -14,10 +14,11 @@ import argparse
 import sqlite3
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from recollect.proof.drawing import enumerate_draws
+from recollect.proof.drawing import COUNT, ORDERS, PRIORITIES, enumerate_draws
 from recollect.proof.estimators import LEVELS, PULLS, enumerate_corrections
 from recollect.proof.flips import flip_anywhere, flip_frames, make_frames, whole_store
 from recollect.proof.killing import kill_many
@@ -26,6 +27,7 @@ from recollect.store.sqlite.journal import choose_journal
 from results_file import write_results
 
 SEEDS = 3  # of the estimators
+STARTS, PICKS = 100, 30  # of the draws
 
 
 def kills(folder: Path, journal: str, number: int, seed: int) -> dict[str, object]:
@@ -55,6 +57,18 @@ def resumes(folder: Path, number: int) -> dict[str, int]:
     return {"tried": number, "identical": number}
 
 
+def draws(store: Path) -> dict[str, Any]:
+    """Draws from a store, in every order: how far what is drawn is from what is told."""
+    return {
+        "drawn": COUNT,
+        "rows": len(PRIORITIES),
+        "orders": len(ORDERS),
+        "starts": STARTS,
+        "picks": PICKS,
+        "largest_deviation": enumerate_draws(store, STARTS, PICKS),
+    }
+
+
 def main() -> None:
     """Try everything and write benchmarks/results/promises.json."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -71,7 +85,7 @@ def main() -> None:
             "kills": kills(folder, journal, args.kills, args.seed),
             "flips": flips(folder, journal, args.flips, args.seed),
             "resumes": resumes(folder, args.resumes),
-            "draws": {"orders": 24, "starts": 400, "largest_deviation": enumerate_draws(400)},
+            "draws": draws(folder / "drawn.db"),
             "estimators": {
                 "cases": len(PULLS) * len(LEVELS) * SEEDS,
                 "largest_difference": enumerate_corrections(SEEDS),

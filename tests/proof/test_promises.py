@@ -15,6 +15,8 @@ from recollect.errors.extras import install_command
 from recollect.proof import drawing, estimators, filling, flips, promises, resuming
 from recollect.proof.life import make_life
 from recollect.proof.promises import PROMISES, Promise, prove
+from recollect.replay import blocks
+from recollect.replay.groups import one_of_each
 from recollect.store.sqlite import SqliteReader, SqliteStore
 
 
@@ -87,10 +89,21 @@ def test_a_full_store_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         filling.stop_at_limit(tmp_path / "pool.db", "truncate", make_life(2, 12, tokens=1600), 4)
 
 
-def test_draws_that_favour_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "systematic", lambda weights, count, rng: np.arange(count))
-    with pytest.raises(PromiseBroken, match=r"drawn .* told"):
-        drawing.enumerate_draws(10)
+def test_draws_that_favour_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "systematic", lambda weights, count, rng: np.arange(count))
+    with pytest.raises(PromiseBroken, match=r"drew .* not the rows with weight"):
+        drawing.enumerate_draws(tmp_path / "pool.db", 10, 3)
+
+
+def test_draws_that_favour_the_first_of_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evenly(weights: Any, sums: Any, starts: Any, rng: Any) -> Any:
+        return one_of_each((weights > 0).astype(float), np.full(starts.size, 2.0), starts, rng)
+
+    monkeypatch.setattr(blocks, "one_of_each", evenly)
+    with pytest.raises(PromiseBroken, match=r"drawn 0\.1.* more or less often than told"):
+        drawing.enumerate_draws(tmp_path / "pool.db", 20, 30)
 
 
 def test_a_gradient_that_is_not_the_documented_one(monkeypatch: pytest.MonkeyPatch) -> None:

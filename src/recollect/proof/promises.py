@@ -20,13 +20,14 @@ from pathlib import Path
 from recollect.config.tree import shortened
 from recollect.errors import BadConfig, NotTried, PromiseBroken, RecollectError
 from recollect.errors.extras import install_command
-from recollect.proof.drawing import enumerate_draws
+from recollect.proof.drawing import ORDERS, enumerate_draws
 from recollect.proof.filling import stop_at_limit
 from recollect.proof.flips import flip_anywhere, flip_frames, make_frames, whole_store
 from recollect.proof.life import make_life
 from recollect.store.sqlite.journal import choose_journal
 
 _KILLS, _FLIPS, _FLIPS_ANYWHERE, _PAGES = 25, 400, 60, range(0, 40, 8)
+_STARTS, _PICKS = 50, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,9 @@ def _full(folder: Path) -> str:
 
 
 def _draws(folder: Path) -> str:
-    return f"24 orders x 400 starts, largest deviation {enumerate_draws(400):.1e}"
+    found = enumerate_draws(folder / "pool.db", _STARTS, _PICKS)
+    tried = f"{len(ORDERS)} orders x {_STARTS} starts x {_PICKS} picks"
+    return f"{tried}, largest deviation {found:.1e}"
 
 
 def _gradients(folder: Path) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from statistics import mean, median
 
-from .spelling import DOMAINS, WORDS, Quoting, Results, estimate, percent, ratio, span
+from .replay import by_shape
+from .spelling import DOMAINS, WORDS, Quoting, Results, percent, span
 
 
 def promises(results: Results) -> list[str]:
@@ -20,8 +21,9 @@ def promises(results: Results) -> list[str]:
         f"{flips['missed']} |",
         f"{resumes['tried']} runs, each with a seed of its own, killed and resumed | "
         f"{resumes['tried'] - resumes['identical']} |",
-        f"all {draws['orders']} orders, each from {draws['starts']} starting points | "
-        f"{int(draws['largest_deviation'] > 0)} |",
+        f"draws of {draws['drawn']} from {draws['rows']} stored rows: all {draws['orders']} orders, "
+        f"each from {draws['starts']} starting points with {draws['picks']} picks inside a block | "
+        f"{int(draws['largest_deviation'] > 1e-6)} |",
         f"{cases['cases']} cases, in which every possible answer of a small policy is enumerated | "
         f"{int(cases['largest_difference'] > 1e-12)} |",
     ]
@@ -35,14 +37,9 @@ def sparse(results: Results) -> list[str]:
 
 
 def dense(results: Results) -> list[str]:
-    """Replay against either run without it where success is common, each at its best."""
-    against = results["figures"]["best"]["against"]
-    twin, narrow = (estimate(against[name]["rollouts_ratio"]) for name in ("twin", "narrow-twin"))
-    seconds = (ratio(against[n]["seconds_ratio"]["point"]) for n in ("twin", "narrow-twin"))
-    return [
-        f"need {twin} and {narrow} times its rollouts",
-        f"{next(seconds)} and {next(seconds)} of its time",
-    ]
+    """Either side in its strongest shape, and in the same ones, where success is common."""
+    strongest, wide, narrow = by_shape(results["figures"], "rollouts_ratio")
+    return [f"needs {strongest} times the rollouts", f"{wide} and {narrow} times"]
 
 
 def inherited(results: Results) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .spelling import Quoting, Results, estimate, points, ratio, setting, short, span, spread
 
-TWINS = ("twin", "narrow-twin")
+REPLAYS, TWINS = ("replay", "narrow-replay"), ("twin", "narrow-twin")
 SIDES = ("replay", "twin")
 SHAPES = {"replay": "wide", "narrow-replay": "narrow", "twin": "wide", "narrow-twin": "narrow"}
 BUFFER = {
@@ -96,30 +96,31 @@ def inherited(results: Results) -> list[str]:
     ]
 
 
+def by_shape(found: Results, figure: str) -> list[str]:
+    """Each side in its strongest shape, wide steps beside wide ones, narrow beside narrow ones."""
+    best = found["best"]
+    pairs = [tuple(best["strongest"][side] for side in SIDES), *zip(REPLAYS, TWINS, strict=True)]
+    return [estimate(pair(best, *names)[figure]) for names in pairs]
+
+
 def dense(results: Results) -> list[str]:
-    """The rows of the table, either run without replay, and replay as it is set."""
+    """The rows of the table; the sides in their strongest shape, and in the same one."""
     found = results["figures"]
-    twin, narrow = (found["best"]["against"][name] for name in TWINS)
+    strongest, wide, narrow = by_shape(found, "rollouts_ratio")
+    slower = pair(found["best"], "narrow-replay", "narrow-twin")["seconds_ratio"]
     return [
         regime(found),
-        f"the twin needs {estimate(twin['rollouts_ratio'])} times the rollouts",
-        f"the narrow run {estimate(narrow['rollouts_ratio'])}",
-        f"the twin {estimate(twin['seconds_ratio'])} of its seconds",
-        f"the narrow run {estimate(narrow['seconds_ratio'])} of them",
+        f"{strongest} times the rollouts",
+        f"{wide} in wide steps and {narrow} in narrow ones",
+        f"{estimate(slower)} of the time",
     ]
 
 
 def dear(results: Results) -> list[str]:
-    """The rows of the table, who gets there, and the time that the others need."""
+    """The rows of the table, and the time that narrow runs need, of either side."""
     found = results["figures"]
-    arms = found["best"]["arms"]
-    twin, narrow = (found["best"]["against"][n]["seconds_ratio_restricted"] for n in TWINS)
-    return [
-        regime(found),
-        f"{arms['replay']['reached']} get to 50 %",
-        f"{arms['twin']['reached']} of the twin's and {arms['narrow-twin']['reached']} of the",
-        f"the twin takes {estimate(twin)} times as long, the narrow run {estimate(narrow)}",
-    ]
+    twin, narrow = (pair(found["best"], "narrow-replay", name)["seconds_ratio"] for name in TWINS)
+    return [regime(found), f"the twin {estimate(twin)} and the narrow run {estimate(narrow)} times"]
 
 
 def interval(found: Results) -> str:
