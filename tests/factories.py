@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recollect.ledger import Mark, Run
-from recollect.proof.fake_run import LARGE, RUN, SMALL, TASKS, FakeRun, make_trajectory
+from recollect.proof.fake_run import RUN, SMALL, TASKS, FakeRun, make_trajectory
 from recollect.types import Action, RunId, Task, TrajectoryId
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "make_trajectory",
     "person_mark",
 ]
+
+LARGE = 3200  # tokens; a frame of about 20 kB
 
 
 def make_task(seed: int) -> Task:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from doctor.runs import PPO, WORLDS, Clinic
 from recollect.errors import NotTried, PromiseBroken
+from recollect.integrations.verl.cluster import Cluster
+from recollect.integrations.verl.workplace import Workplace
 from recollect.proof import promises
 from recollect.proof.promises import Promise
 from train.small import make_model, settings
@@ -37,6 +40,17 @@ def test_a_run_with_a_finding(clinic: Clinic) -> None:
     assert f"recollect train {run / 'config.yaml'} run.name=NAME replay.start_rows=16" in lines[-1]
     assert "Not judged: whether the reward grows" in result.stderr
     assert sorted(path.name for path in run.iterdir()) == before
+
+
+def test_the_next_command_trains_as_the_run_was_trained(clinic: Clinic, tmp_path: Path) -> None:
+    run = copytree(clinic["never"].path, tmp_path / "never")
+    Workplace(run).prepare(Cluster(2, 4), [])
+    assert "run.name=NAME --engine verl --nodes 2 --gpus 4 replay." in invoke("doctor", run).stdout
+    # A stage is trained by its continual run only, with the method.
+    (run / "stage.json").write_text("{}")
+    last = invoke("doctor", run).stdout.splitlines()[-2:]
+    assert "give the whole continual run these settings" in last[0]
+    assert last[1].split() == ["replay.start_rows=16"]
 
 
 def test_the_same_as_json(clinic: Clinic) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from continual.small import HALVES
 from train.small import LETTERS, WORLDS, make_config, run_to_end
 
 from .conftest import ask_json, assert_refused, invoke
@@ -77,6 +78,15 @@ def test_a_run_in_another_environment(run: Path) -> None:
     """The run was trained on level 2, which another environment need not have."""
     cells = ask_json("eval", run, "--env", f"{WORLDS}:Same", "--split", "dev", "--tasks", 4)
     assert {cell["level"] for cell in cells[:-1]} == {1, 2}
+
+
+def test_a_run_of_one_domain_in_all_of_them(model: Path, tmp_path: Path) -> None:
+    """As a stage of a continual run is: --env means the whole environment."""
+    one = (f"environment.name={HALVES}", "environment.domains=[early]")
+    run_to_end(tmp_path / "run", make_config(model, "run.steps=1", *one))
+    for given, domains in (((), {"early"}), (("--env", HALVES), {"early", "late"})):
+        cells = ask_json("eval", tmp_path / "run", *given, "--split", "dev", "--tasks", 4)
+        assert {cell["domain"] for cell in cells[:-1]} == domains
 
 
 def test_an_environment_with_options(model: Path, run: Path, tmp_path: Path) -> None:

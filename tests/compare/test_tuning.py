@@ -104,6 +104,21 @@ def test_an_axis_that_would_hide_another_is_refused() -> None:
         check_tuning(Tuning((1000,), tuple(axes)), range(5), ARMS)
 
 
+def test_what_makes_an_arm_what_it_is_is_not_tuned_away(tmp_path: Path) -> None:
+    two = Arm("two", ("train.epochs=2",))
+    for axes in ((), (parse_axis("train.epochs=1,2"),)):
+        with pytest.raises(BadComparison, match=r"arm two sets train\.epochs"):
+            ArmGrid("demo", SETTINGS, two, Tuning(SEEDS, axes), tmp_path)
+    own = Tuning(SEEDS, (parse_axis("two:train.epochs=2,3"), parse_axis("train.epochs=1")))
+    points = ArmGrid("demo", SETTINGS, two, own, tmp_path).points
+    assert points == [("train.epochs=2",), ("train.epochs=3",)]
+
+
+def test_how_often_a_run_is_examined_is_not_tuned() -> None:
+    with pytest.raises(BadComparison, match=r"eval\.every: how often a run is examined"):
+        check_tuning(Tuning((1000,), (parse_axis("eval.every=1,2"),)), range(5), ARMS)
+
+
 def test_an_arm_has_its_own_axes_and_the_common_ones(tmp_path: Path) -> None:
     axes = tuple(
         parse_axis(text)

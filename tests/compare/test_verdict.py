@@ -127,6 +127,24 @@ def test_tuned_arms_say_how_and_where_the_grid_ended() -> None:
     assert "neither was tuned" not in text
 
 
+def test_arms_that_are_examined_more_often_are_named() -> None:
+    found = study([10, 12, 11, 10, 13], [20, 25, 22, 21, 26])
+    assert "examined" not in verdict(found)
+    # Twice the tasks in half the steps: after as many rollouts.
+    alike = ("eval.every=2", "rollout.tasks_per_step=8")
+    assert "examined" not in verdict(examined(found, *alike))
+    text = verdict(examined(found, "eval.every=2"))
+    assert "not examined equally often (replay every 64, twin every 128 rollouts)" in text
+    assert "before the first step" in verdict(examined(found, "eval.at_start=false"))
+
+
+def examined(found: Study, *settings: str) -> Study:
+    """The same study, its first arm with other settings of its evaluation."""
+    first, *others = found.arms
+    config = arm_config("demo", [], Arm("x", settings), 0)
+    return replace(found, arms=(replace(first, config=config), *others))
+
+
 def test_conclusions() -> None:
     clear, touching = Estimate(2.0, 1.5, 3.0, 0.0), Estimate(2.0, 1.0, 3.0, 0.0)
     assert conclusion(clear, 1.0) == "more"

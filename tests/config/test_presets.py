@@ -5,6 +5,7 @@ import pytest
 from recollect.config import Config, list_presets, load_config
 from recollect.config.presets import preset_text
 from recollect.config.settings import all_settings
+from recollect.config.without_replay import without_replay
 from recollect.errors import ConfigMissing
 
 
@@ -22,6 +23,13 @@ def test_each_is_valid_and_not_empty(name: str) -> None:
     assert preset_text(name).startswith("# ")
     # A preset may not be called like a section, or `recollect train NAME` could not be explained.
     assert name not in all_settings()
+
+
+def test_off_is_what_a_twin_is_without() -> None:
+    """On whatever preset it is put: one meaning of a run without replay."""
+    for name in ("demo", "ppo", "domains"):
+        twin = without_replay(load_config(name).config)
+        assert load_config(name, ["preset+=off"]).config == twin
 
 
 def test_the_demo_needs_no_gpu_and_no_network() -> None:

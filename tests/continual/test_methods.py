@@ -87,6 +87,19 @@ def test_trajectory_replay_trains_on_stored_rows_of_earlier_domains(
     assert owners == {"00-airline"}
 
 
+@pytest.mark.parametrize("strategy", ["recent", "high_reward"])
+def test_stored_rows_of_all_earlier_tasks_may_come_back(
+    desks: Journey, tmp_path: Path, strategy: str
+) -> None:
+    """The draw prefers some of them; where tasks are rehearsed, the others are left out."""
+    flags = ["continual.method=replay", f"continual.replay.strategy={strategy}"]
+    known = {}
+    for kind in ("tasks", "trajectories"):
+        other = desk_branch(desks, tmp_path / kind, *flags, f"continual.replay.kind={kind}")
+        known[kind] = method_of(other).remembered(1)  # type: ignore[attr-defined]
+    assert len(known["tasks"]) == len(known["trajectories"]) // 2 > 0
+
+
 @pytest.mark.parametrize("name", ["ewc", "online_ewc", "ewc_pp"])
 def test_ewc_holds_the_weights_that_matter(desks: Journey, tmp_path: Path, name: str) -> None:
     """With the penalty in the loss, weighted distance from the anchor is smaller than without."""

@@ -13,9 +13,12 @@ import pytest
 
 from recollect.continual.journey import CONFIG, Journey, write_whole
 from recollect.continual.runner import create_journey, open_journey
+from recollect.continual.schedule import Stage
 from recollect.errors import BadContinual
+from recollect.store import open_reader
 from recollect.telemetry.names import is_reproducible
 from recollect.telemetry.reading import read_metrics
+from recollect.types import TaskKey
 from train.processes import start
 
 from .small import HALVES, distance, go, journey_of, stage_weights
@@ -66,6 +69,25 @@ def test_every_model_meets_the_same_tasks(model: Path, tmp_path: Path) -> None:
     ]
     assert met[0] == met[1] == met[2]
     assert len(met[0]) == 8
+
+
+def test_the_joint_model_trains_on_the_tasks_of_all_stages(model: Path, tmp_path: Path) -> None:
+    """`environment.tasks` is of a domain, and not of all domains at once."""
+    journey = journey_of(tmp_path / "r", model, "continual.references=[joint]",
+                         "environment.tasks=2")  # fmt: skip
+    stream = io.StringIO()
+    go(journey, stream)
+    assert "Training on 4 tasks from all domains" in stream.getvalue()
+    *alone, joint = (met_in(journey, stage) for stage in journey.stages)
+    assert joint == set.union(*alone)
+    assert len(joint) == 4
+
+
+def met_in(journey: Journey, stage: Stage) -> set[TaskKey]:
+    """The tasks that a stage's training attempted."""
+    folder = journey.run(stage)
+    with open_reader(folder.path / "store.db") as store:
+        return {state.task for state in store.task_states(folder.run(folder.load()))}
 
 
 def travel_to_end(path: str) -> None:

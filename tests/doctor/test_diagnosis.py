@@ -192,9 +192,27 @@ def test_a_run_under_way_on_a_disk_that_fills(
     monkeypatch.setattr(footprint, "machine_memory", lambda: 1_000_000)
     found = diagnose(RunFolder(tmp_path / "run"))
     assert finding(found, "disk_will_be_full").changes[0].flag == "store.compress=true"
+    full = finding(found, "disk_will_be_full").evidence[0].value
+    own = read_history(RunFolder(tmp_path / "run")).snapshot
+    assert own is not None
+    assert own.own_bytes == full == (tmp_path / "run" / "store.db").stat().st_size
     tight = finding(found, "memory_is_tight")
     assert [c.flag for c in tight.changes[:2]] == ["train.pack_tokens=120", "rollout.batch_rows=4"]
     assert tight.evidence[0].value > 1e6
+
+
+def test_rows_that_a_run_began_with_do_not_grow_with_its_steps(
+    clinic: Clinic, tmp_path: Path
+) -> None:
+    clinic.train(tmp_path / "alone", Case((*QUIET, "run.steps=2")))
+    seeded = (*QUIET, "run.steps=2", f"pool.start_from={tmp_path / 'alone'}", "pool.max_age=none")
+    clinic.train(tmp_path / "heir", Case((*seeded, "replay.modes=[buffer]")))
+    alone, heir = (read_history(RunFolder(tmp_path / name)) for name in ("alone", "heir"))
+    assert alone.snapshot is not None
+    assert heir.snapshot is not None
+    assert heir.snapshot.rows == 2 * alone.snapshot.rows
+    whole = (tmp_path / "heir" / "store.db").stat().st_size
+    assert heir.snapshot.own_bytes == pytest.approx(whole / 2)
 
 
 def test_a_damaged_frame_is_told_and_the_rest_judged(clinic: Clinic, tmp_path: Path) -> None:

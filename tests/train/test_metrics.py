@@ -10,12 +10,12 @@ from recollect.rollout.collector import Collected
 from recollect.rollout.episode import Request
 from recollect.rollout.round import Failure
 from recollect.telemetry.finite import counted_metrics
-from recollect.telemetry.names import check_names
 from recollect.train.metrics import deviation, mean, step_metrics
 from recollect.train.report import Drift, UpdateReport
 from recollect.train.scoring import score
 from recollect.train.totals import Totals
 from recollect.types import GroupId, RunId, StopReason, Task, TrajectoryId
+from telemetry.naming import undocumented
 
 from .rows import make_row
 
@@ -50,7 +50,7 @@ def failure() -> Failure:
 def metrics_of(collected: Collected, report: UpdateReport = REPORT, totals: Totals | None = None):
     batch = score(collected.trajectories, "grpo", [0.0] * len(collected.trajectories))
     found = step_metrics(TASKS, collected, batch, report, SECONDS, totals or Totals(104, 3, 1))
-    check_names(found)
+    assert undocumented(found) == []
     return found
 
 

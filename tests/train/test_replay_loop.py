@@ -16,13 +16,13 @@ from recollect.replay.pool import Pool
 from recollect.store import open_reader
 from recollect.store.base import StoreReader
 from recollect.store.records import Query
-from recollect.telemetry.names import check_names
 from recollect.telemetry.reading import read_metrics
 from recollect.train.batch import Batch
 from recollect.train.loop import train
 from recollect.train.replayed import RowUse
 from recollect.train.report import UpdateReport
 from recollect.types import RunId, group_id
+from telemetry.naming import undocumented
 
 from .replays import EVERYTHING
 from .small import WORLDS, make_config, open_run, run_to_end
@@ -198,7 +198,7 @@ def test_metrics(done: tuple[str, Path, Watched]) -> None:
     trained = generated = 0
     with store_of(folder) as store:
         for line in lines:
-            check_names(line.metrics)
+            assert undocumented(line.metrics) == []
             values, uses = line.metrics, seen.uses(line.step)
             assert all(np.isfinite(value) for value in values.values())
             assert values["replay/draws"] == len(store.draws(RUN, line.step))

@@ -8,7 +8,6 @@ from recollect.replay.book import Result
 from recollect.replay.eviction import counted_bytes
 from recollect.replay.pick import Pick
 from recollect.replay.policy import Amounts
-from recollect.telemetry.names import check_names
 from recollect.train.batch import Batch
 from recollect.train.drawn import Drawn
 from recollect.train.replay_metrics import replay_metrics
@@ -17,6 +16,7 @@ from recollect.train.report import UpdateReport
 from recollect.train.totals import Totals
 from recollect.types import GroupId
 from replay.pools import TASKS, Plant, make_replayer, planted, trajectory
+from telemetry.naming import undocumented
 
 
 def pick(slot: int, mode: str, age: int, group: str = "g") -> Pick:
@@ -44,7 +44,7 @@ def test_a_step_that_replays() -> None:
         replayer.finish([Result(TASKS[0].key, 1, 4), Result(TASKS[1].key, 4, 4)], [])
         found = replay_metrics(replayer, drawn, Batch((), push=-1.5), report(replayed), totals)
         held = float(counted_bytes(replayer.pool).sum())
-    check_names(found)
+    assert undocumented(found) == []
     assert found.pop("replay/pool_bytes") == held
     assert found.pop("replay/uses_mean") == pytest.approx(2 / 3)
     assert found.pop("replay/loss_fresh") == pytest.approx(0.3)

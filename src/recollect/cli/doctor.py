@@ -108,11 +108,26 @@ def _show(found: Diagnosis, run: Path) -> None:
         say("Nothing wrong was found.")
     else:
         flags = trial_flags(RunFolder(run).load(), found.findings)
-        command = ["recollect", "train", str(run / "config.yaml"), "run.name=NAME"]
-        say("To try the first change of each, in a new run:")
-        say(f"  {shlex.join([*command, *flags])}")
+        if (run / "stage.json").is_file():
+            say("To try the first change of each, give the whole continual run these settings:")
+            say(f"  {shlex.join(flags)}")
+        else:
+            say("To try the first change of each, in a new run:")
+            say(f"  {shlex.join([*_train_again(run), *flags])}")
     for text in found.unjudged:
         remark(f"Not judged: {text}.")
+
+
+def _train_again(run: Path) -> list[str]:
+    """Spell the command that trains as a run was trained, on as many machines."""
+    from recollect.integrations.verl.workplace import Workplace
+
+    command = ["recollect", "train", str(run / "config.yaml"), "run.name=NAME"]
+    cluster = Workplace(run).cluster()
+    if cluster is not None:
+        command += ["--engine", "verl", "--nodes", str(cluster.nodes), "--gpus", str(cluster.gpus)]
+        command += ["--ray", cluster.address] if cluster.address else []
+    return command
 
 
 def _place(steps: str) -> str:

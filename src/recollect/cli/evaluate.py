@@ -44,8 +44,9 @@ def evaluate(
 ) -> None:
     """Score a policy by domain and level, beside the best score that needs no skill.
 
-    A run is scored with its own settings: environment, levels and limits of an episode. In another
-    environment all levels count, unless --level names some, and options are those of --set alone.
+    A run is scored with its own settings: environment, domains, levels and limits of an episode.
+    With --env all domains of that environment count, in another one than the run's all levels as
+    well, unless --level names some, and options are those of --set alone.
     """
     require_training()
     from contextlib import closing
@@ -95,12 +96,13 @@ def _elsewhere(policy: str, environment: str) -> list[str]:
     """Spell the settings of another environment than a run's own."""
     from recollect.train.folder import named_run
 
-    flags = [f"environment.name={environment}", "environment.options={}"]
+    # Who names an environment means all of its domains, not those that the run practised.
+    flags = [f"environment.name={environment}", "environment.options={}",
+             "environment.domains=none"]  # fmt: skip
     run = named_run(policy)
     own = run.load().environment.name if run is not None else environment
     if _family(own) != _family(environment):
-        # Those that the run chose among are names of its own environment.
-        flags += ["environment.levels=none", "environment.domains=none"]
+        flags += ["environment.levels=none"]  # which mean something else there
     return flags
 
 

@@ -112,6 +112,9 @@ def check_tuning(tuning: Tuning, seeds: Sequence[int], arms: Sequence[str]) -> N
     if not tuning.seeds:
         raise BadComparison("tuning needs a seed", "Give --tune-seeds a number from 1 on.")
     for axis in tuning.axes:
+        if axis.key in ("eval.every", "eval.at_start"):
+            what = f"--grid {axis.key}: how often a run is examined makes it no better"
+            raise BadComparison(what, "Set it for all arms alike, beside --tune.")
         if axis.arm is not None and axis.arm not in arms:
             what = f"--grid {axis.arm}:{axis.key}: there is no arm {axis.arm!r}"
             raise BadComparison(what, f"The arms are {', '.join(arms)}.")
@@ -132,6 +135,7 @@ class ArmGrid:
         self.arm = arm
         own = arm_config(source, settings, arm, tuning.seeds[0])
         self.axes = axes_of(arm.name, tuning.axes) or default_axes(own)
+        _refuse_overriding(arm, self.axes)
         names = [axis.key for axis in self.axes]
         choices = product(*(axis.values for axis in self.axes))
         self.points = [
@@ -168,6 +172,16 @@ class ArmGrid:
         )
         best = _best(self.arm.name, trials)
         return Tuned(self.arm.name, trials, best, _edges(self.axes, best))
+
+
+def _refuse_overriding(arm: Arm, axes: Sequence[Axis]) -> None:
+    """Refuse an axis for all arms that would replace a setting by which this one is what it is."""
+    own = {setting.partition("=")[0] for setting in arm.settings}
+    for axis in axes:
+        if axis.arm is None and axis.key in own:
+            what = f"arm {arm.name} sets {axis.key}, and tuning would put other values in its place"
+            hint = f"Give it values of its own: --grid {arm.name}:{axis.key}=value,value. "
+            raise BadComparison(what, f"{hint}Or leave the setting out of the arm.")
 
 
 def _best(arm: str, trials: Sequence[Trial]) -> Trial:

@@ -17,7 +17,7 @@ def verdict(study: Study) -> str:
 
 
 def verdict_lines(study: Study) -> list[str]:
-    """Say the same in at most six lines."""
+    """Say the same in at most seven lines."""
     found = study.comparison
     sentences = [
         few_seeds(len(found.seeds)),
@@ -25,6 +25,7 @@ def verdict_lines(study: Study) -> list[str]:
         _seconds(found),
         _final(found.final, found),
         _diverged(study),
+        _examined(study),
         _fairness(study),
     ]
     return [sentence for sentence in sentences if sentence]
@@ -124,6 +125,20 @@ def _diverged(study: Study) -> str:
     hurt = [result for result in study.arms if result.summary.diverged]
     told = [f"{r.summary.diverged} of {r.summary.seeds} of {r.arm.name}" for r in hurt]
     return f"Diverged and counted as they stood: {', '.join(told)}." if told else ""
+
+
+def _examined(study: Study) -> str:
+    """Name arms that are examined after different numbers of rollouts."""
+    spaces = {r.arm.name: r.config.eval.every * r.config.rows_per_step for r in study.arms}
+    at_start = {result.config.eval.at_start for result in study.arms}
+    if len(set(spaces.values())) == 1 and len(at_start) == 1:
+        return ""
+    told = ", ".join(f"{arm} every {rows}" for arm, rows in spaces.items())
+    first = "" if len(at_start) == 1 else ", not all of them before the first step"
+    return (
+        f"The arms are not examined equally often ({told} rollouts{first}): whoever is asked more "
+        "often is the sooner there, and at its best the better, by that alone."
+    )
 
 
 def _fairness(study: Study) -> str:

@@ -18,6 +18,7 @@ from recollect.config.showing import as_yaml
 from recollect.continual.examination import Examination, write_examination
 from recollect.continual.examiner import examine
 from recollect.continual.imitation import Imitation, imitates
+from recollect.continual.joint import Joint
 from recollect.continual.journey import BASE, CONFIG, STAGE_MARK, Journey
 from recollect.continual.methods import METHODS
 from recollect.continual.methods.sequential import Sequential
@@ -31,6 +32,7 @@ from recollect.errors import BadContinual
 from recollect.models.loading import Policy
 from recollect.telemetry import events
 from recollect.telemetry.events import Sink
+from recollect.train.companion import Companion
 from recollect.train.folder import anchored, create_run
 from recollect.train.loop import train
 from recollect.train.parts import load_as_is
@@ -163,8 +165,7 @@ def _train(
     mark = canonical_json({"journey": os.path.relpath(journey.path, folder.path)})
     (folder.path / STAGE_MARK).write_text(mark, encoding="utf-8")
     teacher = Imitation() if imitates(journey.config) else None
-    helper = method.companion(stage.number) if stage.kind == "stage" else None
-    companion = together([teacher, helper])
+    companion = together([teacher, _helper(stage, method)])
     with open_session(folder, listener.sinks(stage), companion, ranks) as session:
         own = [t for t in session.schedule.by_key.values() if t.domain in stage.domains]
         listener.stage_started(stage, len(own))
@@ -183,6 +184,14 @@ def _train(
             return outcome.signal
         session.sink.emit(events.RunFinished(outcome.step))
     return None
+
+
+def _helper(stage: Stage, method: Sequential) -> Companion | None:
+    """Choose who helps to train: the method with its own stages, nobody with most references."""
+    if stage.kind == "stage":
+        return method.companion(stage.number)
+    limited = method.config.environment.tasks is not None
+    return Joint() if stage.kind == "joint" and limited else None
 
 
 def _examine(

@@ -155,6 +155,8 @@ class Screen:
         total = sum(p.numel() for p in policy.model.parameters())
         rank = config.model.lora.rank
         trained = f"adapters of rank {rank}" if rank else f"{total:,}"
+        if config.continual.method in ("progressive", "dynamic_expansion"):
+            trained = "a column of adapters for each domain"
         say(
             [
                 "",

@@ -88,7 +88,7 @@ def _disk(history: History) -> Iterator[Finding]:
     store = history.folder.store(config)
     if snapshot is None or not left or not snapshot.step or not isinstance(store, Path):
         return  # nothing is known of a server's disk
-    each = snapshot.file_bytes / snapshot.step
+    each = snapshot.own_bytes / snapshot.step
     free = free_bytes(store.parent)
     if each * left <= free:
         return
@@ -99,12 +99,12 @@ def _disk(history: History) -> Iterator[Finding]:
     yield Finding(
         "memory",
         "disk_will_be_full",
-        f"The store grows by {each / 1e6:.1f} MB a step: {left} more steps need "
+        f"The run's rollouts take {each / 1e6:.1f} MB a step: {left} more steps need "
         f"{each * left / 1e9:.2f} GB, {free / 1e9:.2f} GB are free. "
         f"Make room, or: recollect pool prune --max-rows N --yes --compact --store "
         f"{shlex.quote(str(store))}",
         (
-            Evidence("bytes of the store", float(snapshot.file_bytes), snapshot.step),
+            Evidence("bytes of the run's own rollouts", snapshot.own_bytes, snapshot.step),
             Evidence("bytes free", float(free)),
         ),
         tuple(changes),

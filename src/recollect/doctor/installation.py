@@ -117,10 +117,10 @@ def _torch() -> list[Check]:
         return [Check("torch", False, f"cannot be imported ({error})", hint)]
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     where = "CUDA" if torch.cuda.is_available() else "CPU only"
-    hint = "For larger models; a small one takes one thread, unless model.threads says otherwise."
+    small = " (a small model takes one, unless model.threads says otherwise)" if threads > 1 else ""
     return [
         Check("torch", True, f"{torch.__version__}, {where}"),
-        Check("threads", True, f"{threads} of {cores} cores", hint if threads > 1 else ""),
+        Check("threads", True, f"{threads} of {cores} cores{small}"),
     ]
 
 

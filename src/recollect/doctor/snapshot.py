@@ -53,7 +53,8 @@ class Snapshot:
     left the pool, and `reasons` why the newest of them did. `ages` and `ess` belong to the uses of
     the last steps. Tasks count by their last fresh group: `failed` without a success, `solved`
     with nothing else. `stops` counts how the newest rollouts ended, the commonest first, but for
-    the `damaged`. `levels` are those of the tasks that were played, the easiest first.
+    the `damaged`. `levels` are those of the tasks that were played, the easiest first. `own_bytes`
+    are the run's part of the store's file: what it began with does not grow with its steps.
     """
 
     step: int
@@ -66,7 +67,7 @@ class Snapshot:
     tasks: int
     failed: int
     solved: int
-    file_bytes: int
+    own_bytes: float
     stops: Mapping[str, int]
     damaged: int = 0
     levels: tuple[int, ...] = ()
@@ -107,13 +108,19 @@ def take_snapshot(reader: StoreReader, config: Config, run: RunId) -> Snapshot:
         tasks=len(states),
         failed=sum(state.successes == 0 for state in states),
         solved=sum(state.successes == state.rows for state in states),
-        file_bytes=reader.stats().file_bytes,
+        own_bytes=_own_bytes(reader, run),
         stops=stops,
         damaged=damaged,
         levels=tuple(sorted({task.level for task in reader.tasks().values()})),
         ages=ages,
         ess=ess,
     )
+
+
+def _own_bytes(reader: StoreReader, run: RunId) -> float:
+    """Share the store's bytes among its rows, and give those of the run's own."""
+    stats = reader.stats()
+    return stats.file_bytes * reader.count(Query(run=run, status=None)) / max(1, stats.trajectories)
 
 
 def _useful(pool: Pool, config: Config) -> NDArray[np.bool_]:

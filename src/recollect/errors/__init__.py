@@ -52,7 +52,6 @@ from recollect.errors.running import (
     RunMissing,
     TrackerNotReady,
     TrainingDiverged,
-    UnknownMetric,
     UnknownTracker,
     UnusableChatTemplate,
 )
@@ -150,7 +149,6 @@ __all__ = [
     "TrainingDiverged",
     "UnknownEnvironment",
     "UnknownId",
-    "UnknownMetric",
     "UnknownTask",
     "UnknownTracker",
     "UnusableChatTemplate",

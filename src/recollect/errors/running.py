@@ -71,8 +71,8 @@ class TrainingDiverged(RecollectError):
     def __init__(self, step: int, count: int, saved: Path | str) -> None:
         super().__init__(
             f"{count} updates in a row up to step {step} were not finite and were skipped.",
-            f"The last batch is saved in {saved}. Lower train.learning_rate, or set "
-            "model.dtype=float32, then resume.",
+            f"The last batch is saved in {saved}. Lower train.learning_rate in the run's "
+            "config.yaml, or set model.dtype to float32 there, then resume.",
         )
 
 
@@ -92,19 +92,6 @@ class RunMissing(RecollectError):
 
     def __init__(self, path: Path | str, why: str = "there is no run", hint: str = "") -> None:
         super().__init__(f"{path}: {why}.", hint or "List runs with: recollect runs ls")
-
-
-class UnknownMetric(RecollectError):
-    """Somebody logs metrics that the table of names does not document."""
-
-    def __init__(self, names: Sequence[str], nearest: str = "") -> None:
-        guess = f"Did you mean {nearest!r}? " if nearest else ""
-        super().__init__(
-            f"Undocumented metric {', '.join(map(repr, names[:5]))}.",
-            f"{guess}Document it in src/recollect/telemetry/names.py, then run: "
-            "python scripts/write_metric_docs.py",
-        )
-        self.names = tuple(names)
 
 
 class UnknownTracker(RecollectError):

@@ -51,7 +51,6 @@ from recollect.types import (
 
 RUN = RunId("run-a")
 SMALL = 24  # tokens; a frame of about 1 kB
-LARGE = 3200  # tokens; a frame of about 20 kB
 TASKS = tuple(
     Task("desk:airline" if number % 2 else "desk:retail", f"task-{number}", query=f"q {number}")
     for number in range(6)

@@ -61,12 +61,6 @@ class Tally:
             f"lock taken over in {self.slowest_lock * 1000:.0f} ms at most"
         )
 
-    @property
-    def share_while_writing(self) -> float:
-        """How many of the kills hit while an operation was in flight."""
-        idle = sum(self.moments[name] for name in ("idle", "opening"))
-        return 1 - idle / self.kills
-
 
 class Victim:
     """A store file, its operations, and how many of them are done."""

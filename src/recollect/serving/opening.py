@@ -58,7 +58,8 @@ def open_service(
     limits = Limits(tokens, tokens, 2**31 - 1)
     find = partial(_find, TaskLookup(world) if world else None)
     service = PolicyService(policy.chat, sampler, limits, origin, store, find)
-    return service, rollout.max_turn_tokens
+    # A run's agent was trained to come to the point in so many tokens; a model by name was not.
+    return service, rollout.max_turn_tokens if is_run else tokens
 
 
 def _policy(name: str, tell: Callable[[str], None]) -> tuple[Config, Policy, int, int]:

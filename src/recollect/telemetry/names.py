@@ -1,19 +1,15 @@
 """Every metric name, once, with its unit, its good direction and what it measures.
 
 A name reads `<room>/<metric>[/<domain>][/<level>]`. Nothing else should be logged: `Fanout` warns
-of the rest, `check_names` refuses it in tests, and docs/metrics.md is written from this table.
+of the rest, and docs/metrics.md is written from this table.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal
-
-from recollect.errors import UnknownMetric
 
 Direction = Literal["up", "down"]
 
@@ -358,14 +354,6 @@ def find_metric(name: str) -> Metric | None:
     if name in _BY_NAME:
         return _BY_NAME[name]
     return next((metric for pattern, metric in _PATTERNS if pattern.fullmatch(name)), None)
-
-
-def check_names(names: Iterable[str]) -> None:
-    """Refuse names (a mapping's keys will do) that the table does not document."""
-    unknown = sorted(name for name in names if find_metric(name) is None)
-    if unknown:
-        nearest = get_close_matches(unknown[0], _BY_NAME, n=1)
-        raise UnknownMetric(unknown, nearest[0] if nearest else "")
 
 
 def within(name: str, *places: str | int) -> str:

@@ -21,8 +21,9 @@ def promises(results: Results) -> list[str]:
         f"{flips['missed']} |",
         f"{resumes['tried']} runs, each with a seed of its own, killed and resumed | "
         f"{resumes['tried'] - resumes['identical']} |",
-        f"draws of {draws['drawn']} from {draws['rows']} stored rows: all {draws['orders']} orders, "
-        f"each from {draws['starts']} starting points with {draws['picks']} picks inside a block | "
+        f"draws of {draws['drawn']} from {draws['rows']} stored rows: all {draws['orders']} "
+        f"orders, each from {draws['starts']} starting points with {draws['picks']} picks inside "
+        f"a block | "
         f"{int(draws['largest_deviation'] > 1e-6)} |",
         f"{cases['cases']} cases, in which every possible answer of a small policy is enumerated | "
         f"{int(cases['largest_difference'] > 1e-12)} |",

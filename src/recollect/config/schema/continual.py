@@ -234,7 +234,7 @@ class ContinualSettings(Section):
     references: References = Field(
         default=(),
         description="Other models to train and examine: joint = all domains at once, with all "
-        "their steps; single = each domain alone, from the base.",
+        "their steps and tasks; single = each domain alone, from the base.",
     )
     score: Literal["reward", "success"] = Field(
         default="reward",

@@ -39,7 +39,7 @@ class NotesSettings(Section):
         default="bare",
         description="Notes in evaluation. bare = without; mixed = notes.share of each task's "
         "attempts; all = everyone; both = every attempt twice, without notes (the score) and with "
-        "(reported beside it).",
+        "(reported beside it). recollect eval and the examinations of a continual run give none.",
     )
     train: Literal["keep", "strip", "hybrid"] = Field(
         default="keep",

@@ -83,7 +83,9 @@ class Replay(Sequential):
                     if task.domain in stage.domains:
                         success = state.successes / max(1, state.rows)
                         found.append(Remembered(task, stage.number, state.step, success))
-        return chosen(found, wanted.strategy, wanted.capacity)
+        # Of stored rows the draw prefers some; that none of the others' may come is not asked for.
+        strategy = wanted.strategy if wanted.kind == "tasks" else "random"
+        return chosen(found, strategy, wanted.capacity)
 
     def summary(self, number: int) -> Mapping[str, float]:
         """Say what share was rehearsed."""
