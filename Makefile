@@ -48,7 +48,8 @@ faults: $(STAMP) ## the whole fault suite and all other long tests (thousands of
 	$(BIN)/python -m pytest tests/faults -m "long or not long" -s --timeout 3600
 	$(BIN)/python -m pytest tests --ignore tests/faults -m long --timeout 3600
 
-bench: $(STAMP)  ## store, promises, draw, packing; each writes benchmarks/results/NAME.json
+# Nothing here installs cpprb and TorchRL: without both, draw.py prints its table and writes nothing.
+bench: $(STAMP)  ## store, promises, draw, packing: benchmarks/results/NAME.json (draw's: with cpprb and TorchRL only)
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/promises.py
 	$(BIN)/python benchmarks/draw.py

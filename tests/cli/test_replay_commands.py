@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.ledger import Draw, Score
+from recollect.ledger import Draw, Score, Use
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
 from recollect.types import RunId
@@ -118,6 +118,28 @@ def test_why_names_the_runs_where_another_one_drew_the_row(filled: Filled) -> No
         (row.run, str(row.step + 1)),
         ("beta", "1"),
     }
+
+
+def test_both_weights_of_a_draw_are_shown(filled: Filled) -> None:
+    """The priority weight of the draw, and the policy ratios of what it trained on."""
+    row = filled.items[11]
+    step = row.step + 1
+    with open_store(filled.path) as store:
+        draw = Draw(row.run, step, 0, row.id, row.group, 1, 0.5, "buffer", weight=0.312)
+        use = Use(row.run, step, 0, row.id, ratio_p50=1.044, ratio_p99=1.755, ess=0.866)
+        store.commit(Batch(draws=[draw], uses=[use]))
+    explain = ("replay", "explain", str(filled.path), str(step), "--run", row.run)
+    for command in (explain, ("pool", "why", row.id, "--store", str(filled.path))):
+        titles, shown = (
+            next(line for line in invoke(*command).stdout.splitlines() if word in line).split()
+            for word in ("weight", "0.312")
+        )
+        found = json.loads(invoke(*command, "--json").stdout)
+        told = found[0] if command is explain else {k[:-1]: found[k][0] for k in ("draws", "uses")}
+        assert {"weight", "ESS", "p99"} <= set(titles)
+        assert {"0.312", "1.755", "0.866"} <= set(shown)
+        assert told["draw"]["weight"] == 0.312
+        assert (told["use"]["ratio_p99"], told["use"]["ess"]) == (1.755, 0.866)
 
 
 def test_simulate_keeps_the_limits_and_writes_nothing(run: Path) -> None:

@@ -132,6 +132,18 @@ def test_errors_name_file_and_line(
     assert caught.value.what.endswith(".")
 
 
+@pytest.mark.parametrize("section", ["telemetry", "telemetry.wandb", "run"])
+def test_a_trackers_key_is_no_setting(tmp_path: Path, section: str) -> None:
+    """It stays in the tracker's own variable; given here it is refused, and not repeated."""
+    secret = "hunter2-hunter2"
+    lines = "".join(f"{'  ' * n}{name}:\n" for n, name in enumerate(section.split(".")))
+    path = write(tmp_path, f"{lines}{'  ' * len(section.split('.'))}api_key: {secret}\n")
+    for source, flags in ((path, []), (None, [f"{section}.api_key={secret}"])):
+        with pytest.raises(BadConfig, match="not a setting") as caught:
+            load_config(source, flags)
+        assert secret not in f"{caught.value.what} {caught.value.hint}"
+
+
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, "run:\n  stepz: 3\n  seed: x\ntrain:\n  eps: -1\n")
     with pytest.raises(BadConfig) as caught:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from recollect.continual import formats
 from recollect.continual.examination import DomainResult, Examination, TaskResult
 from recollect.continual.matrix import ScoreMatrix
 from recollect.continual.schedule import Stage
 from recollect.continual.screen import Output, StageScreen, Style
-from recollect.telemetry.events import EvaluationFinished, RunFinished, RunStarted, StepFinished
+from recollect.telemetry.events import (
+    CheckpointSaved,
+    EvaluationFinished,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
 from recollect.telemetry.scores import Score
 
 METRICS = {"train/loss": 2.1234, "reward/mean": 0.456, "policy/kl": 0.0123}
@@ -71,7 +78,7 @@ def shown(style: Style, steps: int = 4) -> str:
     stream, now = io.StringIO(), iter(range(100))
     stage = Stage("stage", 0, ("airline",), steps)
     screen = StageScreen(Output(stream), stage, style, lambda: float(next(now)))
-    screen.emit(RunStarted("r", __import__("pathlib").Path(), steps))
+    screen.emit(RunStarted("r", Path(), steps))
     for step in range(1, steps + 1):
         screen.emit(StepFinished(step, steps, {**METRICS, "train/grad_norm": 0.25}))
     screen.emit(EvaluationFinished(steps, (Score("airline", 1, 2, 1, reward=0.5, reward_std=0.5),)))
@@ -88,6 +95,43 @@ def test_a_stage_with_a_bar_and_without() -> None:
     wordy = shown(Style(progress=False, interval=4, verbose=True))
     assert "grad_norm 0.2500" in wordy
     assert "grad_norm" not in "\n".join([*barred, *plain])
+
+
+class Wide(io.StringIO):
+    """A terminal wider than any line."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def rows(self) -> list[str]:
+        """What can be read on it: after a carriage return a row is written over."""
+        found = []
+        for line in self.getvalue().split("\n"):
+            row = ""
+            for part in line.split("\r"):
+                row = part + row[len(part) :]
+            found.append(row.rstrip())
+        return found
+
+
+def test_an_evaluation_in_the_middle_stands_above_the_bar() -> None:
+    terminal, now = Wide(), iter(range(100))
+    stage = Stage("stage", 0, ("airline",), 4)
+    screen = StageScreen(Output(terminal), stage, Style(verbose=True), lambda: float(next(now)))
+    screen.emit(RunStarted("r", Path(), 4))
+    for step in (1, 2):
+        screen.emit(StepFinished(step, 4, METRICS))
+    (bar,) = terminal.rows()
+    assert bar.startswith("Task 0 (airline):  50%|")
+    score = Score("airline", 1, 2, 1, reward=0.5, reward_std=0.5)
+    screen.emit(EvaluationFinished(2, (score,)))
+    screen.emit(CheckpointSaved(2, Path("saved")))
+    said = [formats.evaluation_line(0, 2, [score]), "checkpoint step 2 | saved"]
+    assert terminal.rows() == [*said, ""]  # nothing of the bar is left between or behind them
+    screen.emit(StepFinished(3, 4, METRICS))
+    *above, bar = terminal.rows()
+    assert above == said
+    assert bar.startswith("Task 0 (airline):  75%|")
 
 
 def test_the_matrix_says_what_was_not_measured() -> None:

@@ -11,9 +11,10 @@ from recollect.continual.examiner import divergence
 from recollect.continual.fisher import fisher, load_weights
 from recollect.continual.holding import Hold, quadratic_penalty
 from recollect.continual.journey import Journey
-from recollect.continual.merging import average, performance_shares
+from recollect.continual.merging import average, candidate_shares, performance_shares
 from recollect.continual.methods import METHODS
 from recollect.continual.methods.ewc import FILE
+from recollect.continual.methods.fusion import put
 from recollect.envs.registry import load_environment
 from recollect.models.columns import read_plan
 from recollect.store import open_reader
@@ -171,23 +172,39 @@ def test_fusion_examines_and_keeps_the_mean(desks: Journey, tmp_path: Path) -> N
     assert found.of("airline").kl != desks.examinations["1"].of("airline").kl
 
 
-def test_fusion_by_task_arithmetic_and_fisher(desks: Journey, tmp_path: Path) -> None:
+def test_fusion_by_task_arithmetic(desks: Journey, tmp_path: Path) -> None:
     base = {n: p.detach() for n, p in load_as_is(desks.config, "tiny").trainable()}
-    for rule in ("task_arithmetic", "fisher"):
-        flags = ["continual.method=fusion", f"continual.fusion.rule={rule}",
-                 "continual.fusion.start=base", "continual.fusion.scale=0.7"]  # fmt: skip
-        other = desk_branch(desks, tmp_path / rule, *flags)
-        go(other)
-        ends = [stage_weights(other, k) for k in (0, 1)]
-        merged = dict(load_as_is(other.config, str(other.state(1))).trainable())
-        for name, value in merged.items():
-            if rule == "task_arithmetic":
-                change = sum((end[name] - base[name] for end in ends), torch.zeros(()))
-                torch.testing.assert_close(value.detach(), base[name] + 0.7 * change)
-            else:
-                low = torch.minimum(ends[0][name], ends[1][name]) - 1e-6
-                high = torch.maximum(ends[0][name], ends[1][name]) + 1e-6
-                assert bool(((low <= value) & (value <= high)).all())
+    flags = ["continual.method=fusion", "continual.fusion.rule=task_arithmetic",
+             "continual.fusion.start=base", "continual.fusion.scale=0.7"]  # fmt: skip
+    other = desk_branch(desks, tmp_path / "t", *flags)
+    go(other)
+    ends = [stage_weights(other, k) for k in (0, 1)]
+    for name, value in load_as_is(other.config, str(other.state(1))).trainable():
+        change = sum((end[name] - base[name] for end in ends), torch.zeros(()))
+        torch.testing.assert_close(value.detach(), base[name] + 0.7 * change)
+
+
+def test_fusion_by_fisher_information(desks: Journey, tmp_path: Path) -> None:
+    """Each weight is nearer to the model that needs it more; where none does, in the middle."""
+    flags = ["continual.method=fusion", "continual.fusion.rule=fisher",
+             "continual.fusion.start=base"]  # fmt: skip
+    other = desk_branch(desks, tmp_path / "f", *flags)
+    go(other)
+    one, two = (stage_weights(other, k) for k in (0, 1))
+    merged = {n: p.detach() for n, p in load_as_is(other.config, str(other.state(1))).trainable()}
+    method = method_of(other)
+    files = [other.state(k) / "fisher.safetensors" for k in (0, 1)]
+    kept = [load_weights(file, torch.device("cpu"))["fisher"] for file in files]
+    measured = method.measure(1, method.policy_after(1))  # type: ignore[attr-defined]
+    for name, value in merged.items():
+        torch.testing.assert_close(kept[1][name], measured[name])
+        first, second = (each[name].double() for each in kept)
+        by_need = (first * one[name] + second * two[name]) / (first + second)
+        middle = (one[name].double() + two[name]) / 2
+        expected = torch.where(first + second > 0, by_need, middle)
+        torch.testing.assert_close(value, expected.float())
+    # A plain average is something else.
+    assert distance(merged, average([one, two], [0.5, 0.5])) > 0.1 * distance(one, two)
 
 
 def test_fusion_weighs_by_what_each_model_can_do(desks: Journey, tmp_path: Path) -> None:
@@ -204,19 +221,30 @@ def test_fusion_weighs_by_what_each_model_can_do(desks: Journey, tmp_path: Path)
 
 
 def test_adaptive_fusion_keeps_the_best_that_it_tried(desks: Journey, tmp_path: Path) -> None:
-    other = desk_branch(desks, tmp_path / "a", "continual.method=adaptive_fusion")
+    flags = ["continual.method=adaptive_fusion", "continual.fusion.candidates=5",
+             "continual.fusion.search_tasks=8"]  # fmt: skip
+    other = desk_branch(desks, tmp_path / "a", *flags)
     go(other)
     method = method_of(other)
     note = method.summary(1)  # type: ignore[attr-defined]
     shares = [note["share_0"], note["share_1"]]
     assert sum(shares) == pytest.approx(1)
     merged = dict(load_as_is(other.config, str(other.state(1))).trainable())
-    expected = average([stage_weights(other, k) for k in (0, 1)], shares)
+    ends = [stage_weights(other, k) for k in (0, 1)]
+    expected = average(ends, shares)
     for name, value in merged.items():
         torch.testing.assert_close(value.detach(), expected[name])
+    # All candidates once more: none of them scores higher than what was kept.
+    wanted = other.config.continual.fusion
+    candidates = candidate_shares(2, wanted.candidates, other.config.run.seed)
     policy = load_as_is(other.config, str(other.state(1)))
-    score = method.score(policy, other.order)  # type: ignore[attr-defined]
-    assert score == pytest.approx(note["search_score"])
+    scores = []
+    for each in candidates:
+        put(policy, average(ends, each))
+        scores.append(method.score(policy, other.order))  # type: ignore[attr-defined]
+    assert len(set(scores)) > 1, "all are alike, so any of them would pass"
+    assert note["search_score"] == max(scores)
+    assert shares == candidates[scores.index(max(scores))]
 
 
 def test_progressive_adds_a_column_and_changes_nothing_else(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """How the commands and snippets of a page are tried: as they stand, but for what makes them short.
 
 A command that trains gets settings on top that make it small; nothing else of it changes. What
-cannot be run at all stands in NOT_RUN with the reason, what another test runs in ELSEWHERE.
+cannot be run at all stands in NOT_RUN with the reason, what another test runs in ELSEWHERE. `make`
+is asked what it would do, and of seed 001's command the flags are read. What this machine lacks
+something for is left out, or gets as far as --dry-run: test_pages.py lists it as skipped.
 """
 
 from __future__ import annotations
@@ -83,6 +85,29 @@ SHORTER: dict[str, tuple[str, ...]] = {
 }
 _ADDRESS = "postgres://trainer@db/pools?schema=team_a"
 _FINDINGS = ("doctor", "plan")  # these may find something, which is exit code 1
+_TRAINING = ("train", "continual")  # these have a --dry-run
+
+
+def lacking(words: list[str]) -> str:
+    """Say what a command of ours lacks in these tests, or nothing; --dry-run needs nothing."""
+    if "--dry-run" in words:
+        return ""
+    needed = {"tau2" for word in words if "tau2" in word}
+    needed |= {"verl"} if "--engine" in words else set()
+    needed |= {"vllm"} if "rollout.engine=vllm" in words else set()
+    missing = sorted(package for package in needed if find_spec(package) is None)
+    # Cut weights need several processes, and these presets GPUs and the hub.
+    larger = {"four_gpu", "one_gpu"} & set(words) or "train.parallel=" in " ".join(words)
+    return ", ".join([*(f"no {name}" for name in missing), *(["it wants GPUs"] if larger else [])])
+
+
+def left_out(line: str) -> str:
+    """Say why a command of a page is not run here as it stands, or nothing."""
+    words = shlex.split(re.sub(r"^torchrun --nproc_per_node=\d+ -m ", "", line))
+    why = lacking(words[1:]) if words[0] == "recollect" else ""
+    if not why or line in NOT_RUN or line in ELSEWHERE:
+        return ""
+    return f"{why}, so {'only --dry-run' if words[1] in _TRAINING else 'nothing'} of it is tried"
 
 
 class Trial:
@@ -132,14 +157,8 @@ class Trial:
         if words[0] == "serve" or words[:2] == ["notes", "serve"]:
             self._serve(["tiny" if word == "smol" else word for word in words])
             return
-        needed = {"tau2" for word in words if "tau2" in word} | {
-            "verl" for w in words if w == "--engine"
-        }
-        needed |= {"vllm"} if "rollout.engine=vllm" in words else set()
-        # Cut weights need several processes, and these presets GPUs and the hub.
-        larger = {"four_gpu", "one_gpu"} & set(words) or "train.parallel=" in " ".join(words)
-        if larger or any(find_spec(package) is None for package in needed):
-            if words[0] in ("train", "continual"):
+        if lacking(words):
+            if words[0] in _TRAINING:
                 run(*words, "--dry-run")
             return
         words += [] if "--dry-run" in words else self._shorter(words)

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from recollect.doctor import installation
 from recollect.doctor.installation import Check, check_installation, flush_seconds
@@ -25,6 +26,18 @@ def test_this_one(tmp_path: Path) -> None:
     assert str(tmp_path) in found["free space"].found
     assert not any(name in found for name in ("extra dev", "extra bench"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_torch_is_named_and_older_ones_are_left_to_pip(tmp_path: Path) -> None:
+    import torch
+
+    assert checks(tmp_path)["torch"].found.startswith(torch.__version__)
+    declared = [Requirement(text) for text in metadata.requires("recollect") or ()]
+    of_torch = {str(each.marker): each.specifier for each in declared if each.name == "torch"}
+    assert 'extra == "train"' in of_torch
+    for specifier in of_torch.values():
+        assert not specifier.contains("2.3.1")
+        assert specifier.contains("2.4.0")
 
 
 def test_a_missing_extra_is_named_with_its_command(

@@ -119,8 +119,11 @@ def test_every_way_to_write_is_fully_synchronous(tmp_path: Path, journal: str) -
             assert synchronous() == 2  # FULL
 
 
-def test_every_commit_reaches_the_disk(tmp_path: Path) -> None:
-    """By the kernel's account: when a commit returns, its bytes have been written (Linux only)."""
+def test_every_commit_is_handed_to_the_kernel(tmp_path: Path) -> None:
+    """When a commit returns, its bytes were written, by the kernel's account (Linux only).
+
+    To its cache, that is: that they are flushed from there is the setting of the test above.
+    """
     if not Path("/proc/self/io").exists():
         pytest.skip("NOT TESTED: /proc/self/io is not there")
     run = FakeRun(seed=4, tokens=3200)

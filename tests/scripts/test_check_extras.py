@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from importlib.metadata import metadata
 from pathlib import Path
@@ -15,6 +16,17 @@ NOT_TRIED = {"bench", "dev", "vllm"}
 def test_every_extra_has_its_check() -> None:
     checked = {name for names in SCRIPT["CHECKS"] for name in names.split(",") if name}
     assert checked == set(metadata("recollect").get_all("Provides-Extra") or ()) - NOT_TRIED
+
+
+def test_every_extra_is_used_and_postgres_imported() -> None:
+    """As CONTRIBUTING.md says; a server would have to be there for more."""
+    imported = {
+        extra
+        for extra, found in SCRIPT["CHECKS"].items()
+        if all(re.fullmatch(r"import [\w.]+", command[-1]) for command in found)
+    }
+    assert imported == {"postgres"}
+    assert "`postgres` is only imported" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_torch_alone_is_pinned() -> None:

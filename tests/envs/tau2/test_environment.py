@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.envs.tau2.installed import needs_tau2
 
 from recollect.envs.base import OffersGold
 from recollect.envs.checker import check_environment
@@ -20,6 +19,8 @@ from recollect.envs.tools import Call
 from recollect.envs.transcript import Script, play
 from recollect.errors import EpisodeOver, UnknownTask
 from recollect.types import StopReason, Task
+
+from .installed import needs_tau2
 
 pytestmark = needs_tau2
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.envs.tau2.installed import needs_tau2
 from typer.testing import CliRunner
 
 from recollect.cli.main import app
 from recollect.store import open_reader
+
+from .installed import needs_tau2
 
 pytestmark = needs_tau2
 
