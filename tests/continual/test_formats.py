@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
+
 from recollect.continual import formats
 from recollect.continual.examination import DomainResult, Examination, TaskResult
 from recollect.continual.matrix import ScoreMatrix
@@ -97,8 +99,8 @@ def test_a_stage_with_a_bar_and_without() -> None:
     assert "grad_norm" not in "\n".join([*barred, *plain])
 
 
-class Wide(io.StringIO):
-    """A terminal wider than any line."""
+class Terminal(io.StringIO):
+    """A terminal that no line is too wide for."""
 
     def isatty(self) -> bool:
         return True
@@ -114,8 +116,12 @@ class Wide(io.StringIO):
         return found
 
 
-def test_an_evaluation_in_the_middle_stands_above_the_bar() -> None:
-    terminal, now = Wide(), iter(range(100))
+@pytest.mark.parametrize("columns", [60, 200])
+def test_an_evaluation_in_the_middle_stands_above_the_bar(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal, now = Terminal(), iter(range(100))
     stage = Stage("stage", 0, ("airline",), 4)
     screen = StageScreen(Output(terminal), stage, Style(verbose=True), lambda: float(next(now)))
     screen.emit(RunStarted("r", Path(), 4))
@@ -132,6 +138,7 @@ def test_an_evaluation_in_the_middle_stands_above_the_bar() -> None:
     *above, bar = terminal.rows()
     assert above == said
     assert bar.startswith("Task 0 (airline):  75%|")
+    assert len(bar) < columns  # one that wraps could not be written over
 
 
 def test_the_matrix_says_what_was_not_measured() -> None:

@@ -36,8 +36,8 @@ def test_torch_is_named_and_older_ones_are_left_to_pip(tmp_path: Path) -> None:
     of_torch = {str(each.marker): each.specifier for each in declared if each.name == "torch"}
     assert 'extra == "train"' in of_torch
     for specifier in of_torch.values():
-        assert not specifier.contains("2.3.1")
-        assert specifier.contains("2.4.0")
+        assert not specifier.contains("2.5.1")  # which newer releases of transformers switch off
+        assert specifier.contains("2.6.0")
 
 
 def test_a_missing_extra_is_named_with_its_command(

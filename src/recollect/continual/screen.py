@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from shutil import get_terminal_size
 from typing import TextIO
 
 from recollect.continual import formats
@@ -57,9 +58,13 @@ class Output:
         self._stream.flush()
 
     def change(self, line: str) -> None:
-        """Write the line that changes, in place of its last version; on a terminal only."""
+        """Write the line that changes, in place of its last version; on a terminal only.
+
+        It is cut to the terminal: of a line that wraps only the end could be taken back.
+        """
         if self.live:
             self._clear()
+            line = line[: max(20, get_terminal_size().columns - 1)]
             self._stream.write("\r" + encodable(line, self._stream.encoding))
             self._stream.flush()
             self._open = len(line)
