@@ -54,7 +54,7 @@ class AlgoSettings(Section):
         description="What is minimised once the policy has moved away from the one that sampled. "
         "ppo_clip = clipped ratio per token; gspo = clipped ratio per row; cispo = clipped weight "
         "that never stops the gradient; topr = no ratio for good rows, a capped one for bad rows; "
-        "importance_weighted = ratio without any bound; reinforce = no ratio at all.",
+        "importance_weighted = ratio of each token without any bound; reinforce = no ratio.",
     )
     clip_low: float = Field(
         default=_PPO_CLIP,
