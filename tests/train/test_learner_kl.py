@@ -142,7 +142,7 @@ def test_a_bonus_on_entropy_raises_it(model: Path, policy: Policy, tmp_path: Pat
 def test_a_model_that_rules_tokens_out_has_an_entropy(
     model: Path, policy: Policy, tmp_path: Path, rows
 ) -> None:
-    """0 times -inf counts as 0, as when it was sampled: nothing is skipped, weights stay numbers."""
+    """0 times -inf counts as 0, as in sampling: nothing is skipped, weights stay numbers."""
     unused = next(
         token for token in range(7, 60) if not any(token in row.tokens.tolist() for row in rows)
     )

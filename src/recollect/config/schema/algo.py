@@ -114,7 +114,9 @@ class AlgoSettings(Section):
     )
     kl_in: Literal["loss", "reward"] = Field(
         default="loss",
-        description="Where the KL divergence goes: added to the loss, or taken off the reward.",
+        description="Where the KL divergence goes: added to the loss, or taken off the reward. "
+        "In the loss only tokens have it that the policy has just sampled from the same prompt; in "
+        "the reward all rows of a group, stored and stripped ones too.",
     )
     entropy_coef: float = Field(
         default=0.0,
