@@ -28,15 +28,11 @@ def over(loss: Callable[..., tuple[Tensor, TokenDiagnostics]], with_rows: bool =
 LOSSES: dict[str, Loss] = {
     "reinforce": lambda b: losses.reinforce(b.logprobs, b.advantages, b.mask),
     "importance_weighted": over(losses.importance_weighted),
-    "importance_weighted_sequence": lambda b: losses.importance_weighted(
-        *b.arguments, level="sequence", rows=b.rows
-    ),
     "ppo_clip": over(losses.ppo_clip),
     "dapo": over(partial(losses.ppo_clip, low=0.2, high=0.28, dual=3.0)),
     "gspo": over(losses.gspo, with_rows=True),
     "cispo": over(partial(losses.cispo, high=1.0)),
     "topr": over(losses.topr, with_rows=True),
-    "topr_token": lambda b: losses.topr(*b.arguments, level="token"),
 }
 
 
@@ -113,8 +109,6 @@ def test_topr_by_hand() -> None:
     expected = tokens(-2.0, -2.0, 0.125, 0.125, 1.0)
     torch.testing.assert_close(gradient(loss.sum(), new), expected)
     assert found.clipped_high.tolist() == [False, False, False, False, True]
-    by_token, _ = losses.topr(new, old, advantages, mask, level="token")
-    torch.testing.assert_close(by_token, tokens(-2.0, -2.0, 0.5, 0.25, 1.0))
 
 
 def test_gspo_by_hand() -> None:
@@ -214,7 +208,7 @@ def test_only_the_current_log_probs_carry_gradient(name: str) -> None:
         assert gradient(loss.sum(), constant).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("name", ["cispo", "topr", "topr_token"])
+@pytest.mark.parametrize("name", ["cispo", "topr"])
 def test_weights_of_cispo_and_topr_are_constants(name: str) -> None:
     # Were the weight differentiated too, the second derivative would not equal the first.
     batch = one(1.5, -1.0)
@@ -264,10 +258,8 @@ def test_wrong_parameters() -> None:
         losses.cispo(*batch.arguments, high=1.0, low=2.0)
     with pytest.raises(ValueError, match="high must be in"):
         losses.cispo(*batch.arguments, high=-1.0)
-    with pytest.raises(ValueError, match="cap must be positive"):
-        losses.topr(*batch.arguments, batch.rows, cap=0.0)
-    with pytest.raises(ValueError, match="needs rows"):
-        losses.topr(*batch.arguments)
+    with pytest.raises(ValueError, match="rows"):
+        losses.topr(*batch.arguments, Rows.from_lengths([3]))
     with pytest.raises(ValueError, match="rows"):
         losses.gspo(*batch.arguments, Rows.from_lengths([3]))
 

@@ -16,6 +16,11 @@ METHODS = {
 }
 
 
+MIXED = ("notes.rollout=mixed",)
+REMOTE = "notes.remote=http://127.0.0.1:8002"
+FAILURES = ("distill.every=1", "distill.kinds=[failure]")
+
+
 def loaded(*flags: str) -> Config:
     return load_config("demo", flags).config
 
@@ -51,6 +56,17 @@ def test_notes_are_off_by_default() -> None:
             "no guided row",
         ),
         (("notes.evaluation=mixed",), "eval.rows"),
+        # 4 tasks a step: hybrid would be strip.
+        ((*MIXED, "notes.train=hybrid", "notes.keep_share=0.2"), "no task that keeps its notes"),
+        ((*MIXED, REMOTE, "notes.start_from=bank.db"), "Set notes.start_from=none"),
+        ((*MIXED, REMOTE, "notes.retrieval=embedding"), "Set notes.retrieval=text"),
+        (
+            (REMOTE, "notes.start_from=bank.db", "distill.every=1", "distill.by=remote"),
+            "nobody looks there",
+        ),
+        ((*MIXED, REMOTE, "notes.min_trust=0.6"), "remote.trust = 0.5"),
+        (("notes.evaluation=all", REMOTE, "remote.trust=0.4"), "notes.min_trust = 0.5"),
+        ((*MIXED, *FAILURES, "notes.min_trust=0.6"), "Set notes.min_trust to 0.5 or less"),
         (("distill.every=1", "distill.by=endpoint"), "distill.url"),
         (("distill.url=ftp://somewhere",), "distill.url"),
         (("notes.share=1.5",), "notes.share"),
@@ -62,3 +78,22 @@ def test_what_cannot_work_is_refused(flags: tuple[str, ...], words: str) -> None
     with pytest.raises(BadConfig) as caught:
         loaded(*flags)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (*MIXED, "notes.train=hybrid", "notes.keep_share=0.25"),
+        (*MIXED, "notes.train=hybrid", "notes.keep_share=0"),  # somebody wants none
+        ("notes.train=hybrid", "notes.keep_share=0.1"),  # nobody has notes
+        (*MIXED, REMOTE, "notes.min_trust=0.7", "remote.trust=0.7"),
+        (REMOTE, "notes.start_from=bank.db"),  # nothing asks; the run says so
+        (*MIXED, *FAILURES),
+        (*FAILURES, "notes.min_trust=1"),  # written for others
+        (*MIXED, *FAILURES, "notes.min_trust=1", "notes.start_from=bank.db"),
+        (*MIXED, *FAILURES, "notes.min_trust=1", "store.path=shared.db"),
+        (*MIXED, "distill.every=99"),  # a run that is tried out; it says so
+    ],
+)
+def test_what_can_work_is_accepted(flags: tuple[str, ...]) -> None:
+    loaded(*flags)

@@ -62,6 +62,24 @@ CONFLICTS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("pool.upper=7",), ("pool.upper", "pool.bounds=successes")),
     (("pool.lower=1.5",), ("pool.lower", "pool.bounds=successes")),
     (("pool.lower=8", "pool.upper=2", "pool.bounds=successes"), ("pool.lower", "pool.upper")),
+    # Eight rows a group: none has more than 8 successes, and no share of 8 or fewer is within.
+    (
+        ("replay.modes=[buffer]", "pool.bounds=successes", "pool.lower=8"),
+        ("ever be replayed", "rollout.rows_per_task = 8", "pool.bounds_inclusive=true"),
+    ),
+    (
+        ("replay.modes=[buffer]", "pool.lower=0.9", "pool.upper=0.95"),
+        ("no group of up to", "rate between pool.lower = 0.9 and pool.upper = 0.95"),
+    ),
+    # Only groups without a success: what they hold is not drawn, or not kept.
+    (
+        ("replay.modes=[mix]", "pool.bounds=successes", "pool.upper=1"),
+        ("with a success has successes between", "pool.upper = 1"),
+    ),
+    (
+        ("replay.modes=[buffer]", "pool.keep=successes", "pool.upper=0.1"),
+        ("with a success has rate between", "pool.upper = 0.1"),
+    ),
 ]
 
 
@@ -80,6 +98,13 @@ def test_conflicts_name_the_settings_and_what_to_do(
         ("pool.lower=0.5", "pool.upper=0.5", "pool.bounds_inclusive=true"),
         ("pool.lower=0", "pool.upper=8", "pool.bounds=successes"),
         ("pool.upper=1",),
+        ("replay.modes=[buffer]", "pool.bounds=successes", "pool.lower=7"),
+        ("replay.modes=[buffer]", "pool.bounds=successes", "pool.upper=1"),  # failures teach
+        ("replay.modes=[mix]", "pool.upper=0.13"),  # one of eight
+        ("replay.modes=[mix]", "pool.lower=0.82", "pool.upper=0.85"),  # six of seven
+        ("replay.modes=[buffer]", "pool.lower=0.9", "pool.upper=0.95", "pool.start_from=other"),
+        ("replay.modes=[buffer]", "pool.lower=0.9", "pool.upper=0.95", "rollout.rows_per_task=16"),
+        ("pool.bounds=successes", "pool.lower=8"),  # nothing is replayed
         ("replay.modes=[mix]", "replay.participation=baseline"),
         ("replay.mix_rows=100",),  # nothing is mixed
         ("draw.max_per_task=2", "draw.max_domain_share=0.5", "replay.modes=[buffer]"),

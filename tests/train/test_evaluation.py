@@ -125,6 +125,23 @@ def test_attempts_that_are_made_twice_are_counted_twice(model: Path, policy: Pol
     assert len(found.failures) == found.attempts == 4
 
 
+def test_attempts_whose_notes_leave_no_room_are_not_guided(model: Path, policy: Policy) -> None:
+    """They go without notes, so their score is none of attempts with notes."""
+    one = evaluator(policy, model, Letters(), tasks=4)
+    short, long = (
+        Guidance(NoteTemplate.parse(" {}").wrap([Note(NoteId("n"), text, "always")]))
+        for text in ("abc", "abc" * 200)
+    )
+    unlucky = one.tasks[0].key
+    found = one.evaluate(
+        guiding=Guiding("all", 1.0, lambda task: long if task.key == unlucky else short)
+    )
+    assert sum(score.n for score in found.scores) == 4
+    assert sum(score.n for score in found.guided) == 3
+    again = one.evaluate(guiding=Guiding("both", 1.0, lambda task: long))
+    assert again.guided == again.scores, "what all tasks score with the notes there are: none"
+
+
 def test_floors_of_an_environment_that_fails_are_unknown(model: Path, policy: Policy) -> None:
     """And it does not take the run down, nor is 0 claimed."""
     found = evaluator(policy, model, Broken(), tasks=2).evaluate()

@@ -139,6 +139,25 @@ def test_a_bonus_on_entropy_raises_it(model: Path, policy: Policy, tmp_path: Pat
     assert entropy() > before
 
 
+def test_a_model_that_rules_tokens_out_has_an_entropy(
+    model: Path, policy: Policy, tmp_path: Path, rows
+) -> None:
+    """0 times -inf counts as 0, as in sampling: nothing is skipped, weights stay numbers."""
+    unused = next(
+        token for token in range(7, 60) if not any(token in row.tokens.tolist() for row in rows)
+    )
+
+    def rule_out(module: torch.nn.Module, given: object, logits: torch.Tensor) -> torch.Tensor:
+        place = torch.arange(logits.shape[-1]) == unused
+        return logits.masked_fill(place, -torch.inf)
+
+    policy.model.lm_head.register_forward_hook(rule_out)
+    learner = learner_of(policy, make_config(model, "algo.entropy_coef=0.5"), tmp_path)
+    report = learner.update(without_reward(rows), 1)
+    assert (report.skipped, report.loss < 0) == (0, True)
+    assert all(bool(torch.isfinite(p).all()) for _, p in policy.trainable())
+
+
 @pytest.mark.parametrize("flag", ["algo.kl_coef=1.0", "algo.entropy_coef=1.0"])
 def test_stored_tokens_have_no_part_in_kl_and_entropy(
     model: Path, tmp_path: Path, rows, flag: str
@@ -161,7 +180,8 @@ def test_a_trained_adapter_is_part_of_the_reference(model: Path, tmp_path: Path,
     began = adapted(model)
     shake(began)
     began.save(tmp_path / "sft")
-    flags = ["algo.kl_coef=1.0", "model.lora.rank=2", "run.steps=2", "eval.every=0"]
+    flags = ["algo.kl_coef=1.0", "model.lora.rank=2", "model.lora.alpha=4.0"]
+    flags += ["run.steps=2", "eval.every=0"]
     config = make_config(tmp_path / "sft", *flags)
     policy = policy_from(config, None)
     reference = make_reference(config, policy, None)

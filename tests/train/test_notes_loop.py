@@ -119,6 +119,27 @@ def test_off_is_bit_identical(model: Path, tmp_path: Path, bank: Path) -> None:
     assert any("notes.start_from is not used" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("distill.every=1", "distill.delay=3"), "with distill.delay = 3 the first notes would"),
+        (("distill.every=4",), "the first notes would come at step 5, and the run has run.steps"),
+        (("distill.every=1", "distill.delay=2"), ""),
+    ],
+)
+def test_a_run_too_short_to_learn_notes_says_so(
+    model: Path, tmp_path: Path, flags: tuple[str, ...], told: str
+) -> None:
+    """And goes on: somebody tries it out."""
+    heard = Recorder()
+    config = make_config(model, "run.steps=3", "eval.every=0", *GUIDED, *flags)
+    run_to_end(tmp_path / "run", config, heard)
+    said = [event.text for event in heard.events if isinstance(event, Warned)]
+    found = [text for text in said if "does nothing" in text]
+    assert len(found) == bool(told)
+    assert all(told in text for text in found)
+
+
 # -- what trains -----------------------------------------------------------------------------------
 
 

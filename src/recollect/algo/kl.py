@@ -21,7 +21,10 @@ An unbiased *value* is not an unbiased *gradient* (Tang & Munos 2025, arXiv:2506
     k3                E[(ref/pi - 1 + d) grad log pi]          biased: adds -grad KL(ref || pi)
 
 So: k1 in the reward, or k2 as a loss. On samples from another policy mu each term would need the
-weight pi/mu; without it even k2 is biased, so training leaves stored tokens out of the penalty.
+weight pi/mu; without it even k2 is biased, so training leaves stored tokens, and tokens sampled
+with notes that are gone, out of the penalty in the loss. In the reward they have it: their ratio
+weighs it there as it weighs the reward, and without it they would pass for better than the rows
+that they are compared with.
 As a per-token loss, all of this holds given the states that were visited; what a token does to the
 KL of later tokens is only seen in the reward.
 """

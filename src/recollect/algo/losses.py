@@ -19,7 +19,7 @@ from torch import Tensor
 
 from recollect.algo.checks import check_range, check_tokens
 from recollect.algo.corrections import weight
-from recollect.algo.ratios import Level, log_ratios
+from recollect.algo.ratios import log_ratios
 from recollect.algo.rows import Rows
 from recollect.algo.surrogate import (
     TokenDiagnostics,
@@ -48,17 +48,12 @@ def importance_weighted(
     old_logprobs: Tensor,
     advantages: Tensor,
     mask: Tensor,
-    *,
-    level: Level = "token",
-    rows: Rows | None = None,
 ) -> tuple[Tensor, TokenDiagnostics]:
     """Off-policy policy gradient without any bound: -r A (Degris et al. 2012, arXiv:1205.4839).
 
-    Exact in expectation at level "sequence" with token sums (`corrections.weight`). Shapes [N].
+    The ratio is that of each token; `corrections.weight` knows others. Shapes [N].
     """
-    objective, diagnostics = weight(
-        logprobs, old_logprobs, advantages, mask, level=level, rows=rows
-    )
+    objective, diagnostics = weight(logprobs, old_logprobs, advantages, mask)
     return -objective, diagnostics
 
 
@@ -149,29 +144,23 @@ def topr(
     behaviour_logprobs: Tensor,
     advantages: Tensor,
     mask: Tensor,
-    rows: Rows | None = None,
-    *,
-    cap: float = 1.0,
-    level: Level = "sequence",
+    rows: Rows,
 ) -> tuple[Tensor, TokenDiagnostics]:
     """Tapered off-policy REINFORCE (Le Roux et al. 2025, arXiv:2503.14286).
 
         A >= 0:  gradient -A grad log pi              (imitation, no ratio)
-        A <  0:  gradient -min(r, cap) A grad log pi  (r of the whole row, cap 1)
+        A <  0:  gradient -min(r, 1) A grad log pi    (r of the whole row)
 
     Good rows are learnt however unlikely they have become; bad rows are pushed down only as long
-    as the policy would still produce them, so that nothing runs off to minus infinity. The paper's
-    ratio is that of the row, and `rows` is needed for it; level "token" is milder on long rows.
-    With behaviour = current policy it is REINFORCE. Shapes [N].
+    as the policy would still produce them, so that nothing runs off to minus infinity. With
+    behaviour = current policy it is REINFORCE. Rows must be whole. Shapes [N].
     """
-    if not cap > 0.0:
-        raise ValueError(f"cap must be positive, got {cap:g}")
     check_tokens(
         mask, logprobs=logprobs, behaviour_logprobs=behaviour_logprobs, advantages=advantages
     )
-    drift = log_ratios(logprobs, behaviour_logprobs, mask, level=level, rows=rows)
+    drift = log_ratios(logprobs, behaviour_logprobs, mask, level="sequence", rows=rows)
     fixed = constant_inside(advantages, mask)
     ratios = drift.detach().exp()
     bad = fixed < 0
-    weights = torch.where(bad, ratios.clamp(max=cap), 1.0)
-    return -fixed * weights * score(drift), diagnose(weights, mask, high=bad & (ratios > cap))
+    weights = torch.where(bad, ratios.clamp(max=1.0), 1.0)
+    return -fixed * weights * score(drift), diagnose(weights, mask, high=bad & (ratios > 1.0))

@@ -16,7 +16,8 @@ _FILE = "adapter_config.json"
 class Adapter:
     """A saved adapter. `base` is the model it was put onto, `revision` its commit if written down.
 
-    Numbers are None where the file does not have them.
+    Numbers are None where the file does not have them, and `targets`, the names of the adapted
+    modules, where it has a pattern in their place.
     """
 
     base: str
@@ -24,6 +25,7 @@ class Adapter:
     rank: float | None
     alpha: float | None
     dropout: float | None
+    targets: tuple[str, ...] | None = None
 
 
 def has_adapter(name: str) -> bool:
@@ -47,9 +49,15 @@ def read_adapter(folder: str) -> Adapter:
         _number(content, "r"),
         _number(content, "lora_alpha"),
         _number(content, "lora_dropout"),
+        _words(content, "target_modules"),
     )
 
 
 def _number(content: Mapping[str, Json], name: str) -> float | None:
     value = content.get(name)
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _words(content: Mapping[str, Json], name: str) -> tuple[str, ...] | None:
+    value = content.get(name)
+    return tuple(map(str, value)) if isinstance(value, list) else None

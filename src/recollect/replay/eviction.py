@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.config.schema.pool import within
 from recollect.replay.book import Result
 from recollect.replay.pool import Pool
 from recollect.trajectory import Trajectory
@@ -38,11 +39,7 @@ class Keeping:
     def keeps(self, result: Result) -> bool:
         """Tell whether the group is inside the bounds."""
         value = result.successes / result.rows if self.as_rate else float(result.successes)
-        if self.inclusive:
-            low_ok = self.lower is None or value >= self.lower
-            return low_ok and (self.upper is None or value <= self.upper)
-        low_ok = self.lower is None or value > self.lower
-        return low_ok and (self.upper is None or value < self.upper)
+        return within(value, self.lower, self.upper, self.inclusive)
 
     def unkept(
         self, rows: Iterable[Trajectory], results: Iterable[Result]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from recollect.algo.entropy import entropy
 from recollect.types import Sampling
 
 
@@ -32,9 +33,7 @@ def choose(logits: torch.Tensor, uniforms: torch.Tensor, sampling: Sampling) -> 
         scaled = scaled / sampling.temperature
     logprobs = torch.log_softmax(scaled, dim=-1)
     probabilities = logprobs.exp()
-    entropies = -(probabilities * logprobs).sum(dim=-1)
-    if not bool(torch.isfinite(entropies).all()):  # a token was ruled out: 0 · -∞ counts as 0
-        entropies = -torch.xlogy(probabilities, probabilities).sum(dim=-1)
+    entropies = entropy(logprobs, probabilities)
     tokens = logits.argmax(dim=-1) if greedy else _invert(_cut(probabilities, sampling), uniforms)
     picked = logprobs.gather(1, tokens[:, None])[:, 0]
     # -0.0 and rounding a hair below zero are no entropies.

@@ -14,6 +14,7 @@ from recollect.envs.survey import sort_tasks
 from recollect.errors import BadEnvironment
 from recollect.notes.allocation import RolloutMode, guided_rows
 from recollect.notes.inject import Guidance
+from recollect.notes.strip import has_notes
 from recollect.rollout.calls import CallFailed, GuardedCalls
 from recollect.rollout.collector import Collected, Generator
 from recollect.rollout.episode import Request
@@ -103,7 +104,8 @@ class Evaluator:
 
         In the mode "both" every attempt is made without notes, which is the score, and those that
         have notes are made again with them; `guided` then is what all tasks would score with the
-        notes there are. In the other modes it is the score of the attempts that had some.
+        notes there are. In the other modes it is the score of the attempts that had some, not of
+        those whose notes left no room for an answer.
         """
         if guiding is None:
             collected = self._collector.collect(self._requests, self._sampling, progress)
@@ -113,7 +115,8 @@ class Evaluator:
         with_notes = {request.id for request in requests if request.guidance.notes}
         if guiding.mode != "both":
             collected = self._collector.collect(requests, self._sampling, progress)
-            guided = self._scores(_only(collected, with_notes))
+            without = {row.id for row in collected.trajectories if not has_notes(row)}
+            guided = self._scores(_only(collected, with_notes - without))
             scores, rows = self._scores(collected), collected.trajectories
             return Evaluation(scores, collected.failures, self.size, rows, guided)
         bare = self._collector.collect(self._requests, self._sampling, progress)

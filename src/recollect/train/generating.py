@@ -26,18 +26,22 @@ def require_generator(config: Config) -> None:
         require_vllm(cpu=device == "cpu" or (device == "auto" and not torch.cuda.is_available()))
 
 
+def own_sampler(config: Config, policy: Policy) -> Sampler:
+    """Let the policy sample for itself, in this process."""
+    return Sampler(policy.model, policy.chat.stop_ids, config.rollout.batch_rows)
+
+
 def make_sampler(config: Config, policy: Policy, folder: RunFolder, processes: int) -> RowSampler:
     """Open what a configuration asks to sample with; BadConfig where it cannot take the policy."""
     rollout = config.rollout
-    stops = policy.chat.stop_ids
     if rollout.engine == "hf":
-        return Sampler(policy.model, stops, rollout.batch_rows)
+        return own_sampler(config, policy)
     problem = _problem(policy, processes)
     if problem:
         what = f"rollout.engine = {rollout.engine} cannot be used here: {problem}."
         raise BadConfig([(what, "Set rollout.engine=hf.")])
     speaker = _server(config, policy, folder) if rollout.url else _engine(config, policy)
-    return TurnSampler(speaker, stops, rollout.batch_rows)
+    return TurnSampler(speaker, policy.chat.stop_ids, rollout.batch_rows)
 
 
 def _problem(policy: Policy, processes: int) -> str:

@@ -43,9 +43,25 @@ def uses_notes(config: Config) -> bool:
 
 
 def idle_settings(config: Config) -> list[str]:
-    """Name what was set about notes in a run that has nothing to do with any."""
-    given = {"notes.start_from": config.notes.start_from, "notes.remote": config.notes.remote}
-    return [] if uses_notes(config) else [name for name, value in given.items() if value]
+    """Say what was set about notes and does nothing; no reason to refuse a run that is a trial."""
+    notes, distill, steps = config.notes, config.distill, config.run.steps
+    if not uses_notes(config):
+        given = {"notes.start_from": notes.start_from, "notes.remote": notes.remote}
+        why = "notes.rollout and notes.evaluation are bare, distill.every is 0"
+        return [f"{name} is not used: {why}." for name, value in given.items() if value]
+    if not distill.every:
+        return []
+    is_remote = distill.by == "remote"
+    first = distill.every + (0 if is_remote else distill.delay)
+    if first <= steps:
+        return []
+    what = (
+        "attempts would first be sent"
+        if is_remote
+        else f"with distill.delay = {distill.delay} the first notes would come"
+    )
+    idle = f"distill.every = {distill.every} does nothing"
+    return [f"{idle}: {what} at step {first}, and the run has run.steps = {steps}."]
 
 
 def make_notebook(

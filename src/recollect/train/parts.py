@@ -12,19 +12,20 @@ from recollect.models.loading import Lora, Policy, load_policy, place_of
 from recollect.models.threads import choose_threads
 from recollect.rollout.collector import Collector, Generator
 from recollect.rollout.episode import Limits
-from recollect.rollout.sampler import RowSampler, Sampler
-from recollect.train.changed import check_adapters
+from recollect.rollout.sampler import RowSampler
+from recollect.train.changed import check_adapters, check_beginning
 from recollect.train.checkpoint import Checkpoint, newest_checkpoint
 from recollect.train.crediting import Crediting
 from recollect.train.critic import CriticLearner, make_critic
 from recollect.train.engine import Parts
 from recollect.train.evaluation import Evaluator
 from recollect.train.folder import RunFolder
-from recollect.train.generating import make_sampler
+from recollect.train.generating import make_sampler, own_sampler
 from recollect.train.guards import Guard
 from recollect.train.learner import Learner
 from recollect.train.ranks import ALONE, Ranks
 from recollect.train.scorer import Reference
+from recollect.train.vocabulary import check_vocabulary
 
 
 class InProcess:
@@ -61,6 +62,8 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
     """Load the policy a run starts from, or goes on with; BadConfig where that is another one."""
     if checkpoint is not None:
         check_adapters(config, checkpoint.folder)
+    else:
+        check_beginning(config)
     lora = config.model.lora
     adapters = (
         Lora(lora.rank, lora.alpha, lora.dropout, tuple(lora.targets) if lora.targets else None)
@@ -117,10 +120,15 @@ def make_reference(
         same = place_of(named) == policy.base and revision in (None, policy.revision)
         if same and policy.has_adapter:
             return Reference(policy)
-        return Reference(policy, _unchanged(config, named, revision))
+        other = _unchanged(config, named, revision)
+        check_vocabulary(policy, other, "algo.kl_reference")
+        return Reference(policy, other)
     moved = checkpoint is not None and not config.model.lora.rank
-    began_adapted = has_adapter(config.model.name)
-    return Reference(policy, policy_from(config, None) if moved or began_adapted else None)
+    if not moved and not has_adapter(config.model.name):
+        return Reference(policy)
+    start = policy_from(config, None)
+    check_vocabulary(policy, start, "model.name")
+    return Reference(policy, start)
 
 
 def critic_from(config: Config, policy: Policy) -> CriticLearner | None:
@@ -136,6 +144,7 @@ def critic_from(config: Config, policy: Policy) -> CriticLearner | None:
         seed=config.run.seed,
         revision=config.critic.revision or _revision_of(config, name),
     )
+    check_vocabulary(policy, start, "critic.model" if config.critic.model else "model.name")
     start.merge()  # a policy may begin with an adapter; a critic has none
     start.model.requires_grad_(True)
     _align(start)
@@ -167,7 +176,7 @@ def make_collector(
     return Collector(
         environment,
         policy.chat,
-        sampler or Sampler(policy.model, policy.chat.stop_ids, rollout.batch_rows),
+        sampler or own_sampler(config, policy),
         Limits(rollout.max_tokens, rollout.max_turn_tokens, rollout.max_turns),
         call_seconds=rollout.call_seconds,
         episode_seconds=rollout.episode_seconds,

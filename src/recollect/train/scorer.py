@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recollect.algo.entropy import entropy
 from recollect.models.attention import packed
 from recollect.models.loading import Policy
 from recollect.train.packing import Pack
@@ -59,7 +60,7 @@ def of_targets(distributions: torch.Tensor, each: Pack) -> torch.Tensor:
 
 def entropies(distributions: torch.Tensor, each: Pack) -> torch.Tensor:
     """Entropies [n] of the distributions that predict a pack's targets, in nats."""
-    return -(distributions.exp() * distributions).sum(dim=-1)[each.by]
+    return entropy(distributions, distributions.exp())[each.by]
 
 
 @torch.no_grad()

@@ -216,11 +216,7 @@ def _tell_beginning(session: Session, damages: Sequence[str], seeded: Seeded | N
         said.append(left_behind(seeded.lost, seeded.source))
     if session.notes is not None and session.notes.lost:
         said.append(not_studied(session.notes.lost, session.store.path))
-    said += [
-        f"{name} is not used: notes.rollout and notes.evaluation are bare, distill.every is 0."
-        for name in idle_settings(session.config)
-    ]
-    for text in said:
+    for text in [*said, *idle_settings(session.config)]:
         session.sink.emit(Warned(text))
 
 

@@ -111,6 +111,18 @@ def test_what_is_no_note_or_comes_from_evaluated_tasks_is_not_taken(store: Sqlit
         assert search.figures.refused == 5
 
 
+@pytest.mark.parametrize("trust", [10**400, -(10**400), -0.5], ids=["huge", "low", "negative"])
+def test_a_trust_that_is_none_costs_its_note_and_not_the_run(
+    store: SqliteStore, trust: float
+) -> None:
+    (good,) = REME["metadata"]["memory_list"]  # type: ignore[index]
+    absurd = {**good, "content": "absurd", "metadata": {"trust": trust}}
+    with canned(lambda call: {"metadata": {"memory_list": [absurd, good]}}) as server:
+        search = searching(store, server.url)
+        assert contents(search) == ["say abc"]
+        assert search.figures.refused == 1
+
+
 def test_banned_barred_and_distrusted_notes_stay_out(store: SqliteStore) -> None:
     with canned(lambda call: REME) as server:
         search = searching(store, server.url, trust=0.3)

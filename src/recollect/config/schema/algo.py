@@ -54,7 +54,7 @@ class AlgoSettings(Section):
         description="What is minimised once the policy has moved away from the one that sampled. "
         "ppo_clip = clipped ratio per token; gspo = clipped ratio per row; cispo = clipped weight "
         "that never stops the gradient; topr = no ratio for good rows, a capped one for bad rows; "
-        "importance_weighted = ratio without any bound; reinforce = no ratio at all.",
+        "importance_weighted = ratio of each token without any bound; reinforce = no ratio.",
     )
     clip_low: float = Field(
         default=_PPO_CLIP,
@@ -114,7 +114,9 @@ class AlgoSettings(Section):
     )
     kl_in: Literal["loss", "reward"] = Field(
         default="loss",
-        description="Where the KL divergence goes: added to the loss, or taken off the reward.",
+        description="Where the KL divergence goes: added to the loss, or taken off the reward. "
+        "In the loss only tokens have it that the policy has just sampled from the same prompt; in "
+        "the reward all rows of a group, stored and stripped ones too.",
     )
     entropy_coef: float = Field(
         default=0.0,

@@ -16,7 +16,8 @@ from recollect.config.schema.environment import EnvironmentSettings
 from recollect.config.schema.evaluation import EvalSettings
 from recollect.config.schema.generator_rules import check_generator
 from recollect.config.schema.model import ModelSettings
-from recollect.config.schema.notes import NotesSettings, share_of
+from recollect.config.schema.note_rules import check_places, check_shares, check_trust
+from recollect.config.schema.notes import NotesSettings
 from recollect.config.schema.parallel_rules import check_parallel
 from recollect.config.schema.pool import PoolSettings
 from recollect.config.schema.remote import RemoteSettings
@@ -24,6 +25,7 @@ from recollect.config.schema.replay import ReplaySettings
 from recollect.config.schema.replay_rules import (
     check_adaptation,
     check_age,
+    check_bounds,
     check_critic,
     check_progress,
     check_start,
@@ -137,6 +139,7 @@ class Config(Section):
             check_start,
             check_progress,
             check_age,
+            check_bounds,
             check_critic,
             check_adaptation,
             check_void,
@@ -155,35 +158,9 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _someone_is_guided(self) -> Config:
-        notes, rows = self.notes, self.rollout.rows_per_task
-        for mode, name, count in (
-            (notes.rollout, "rollout.rows_per_task", rows),
-            (notes.evaluation, "eval.rows", self.eval.rows),
-        ):
-            if mode == "mixed" and notes.share and share_of(count, notes.share) == 0:
-                raise conflict(
-                    "notes.share",
-                    name,
-                    what=f"notes.share = {notes.share} of {name} = {count} rounds down to no "
-                    "guided row at all",
-                    change=f"Raise notes.share or {name}, or choose all (or both, in evaluation).",
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _notes_go_where_they_are_looked_for(self) -> Config:
-        if self.distill.every and (self.notes.remote is None) == (self.distill.by == "remote"):
-            elsewhere = self.notes.remote is not None
-            raise conflict(
-                "distill.by",
-                "notes.remote",
-                what=f"distill.by = {self.distill.by} writes notes where nobody looks for them: "
-                + ("notes.remote is asked for them" if elsewhere else "there is no notes.remote"),
-                change="Set distill.by=remote, or distill.every=0."
-                if elsewhere
-                else "Set notes.remote, or another distill.by.",
-            )
+    def _notes_can_do_what_they_are_asked(self) -> Config:
+        for check in (check_shares, check_places, check_trust):
+            check(self)
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,8 @@ from pydantic import Field, Strict, model_validator
 from recollect.config.schema.section import MOST, Section, conflict
 from recollect.wire.address import url_problem
 
+FAILURE_TRUST = 0.5  # of a note about failures: what failed may have failed for another reason
+
 Kind = Literal["success", "failure", "comparison"]
 Kinds = Annotated[tuple[Kind, ...], Strict(False), Field(min_length=1)]
 

@@ -16,7 +16,9 @@ class LoraSettings(Section):
         default=0,
         ge=0,
         le=4096,
-        description="Rank of the adapters. 0 = no adapters, all weights train.",
+        description="Rank of the adapters. 0 = no adapters, all weights train. A folder with "
+        "trained adapters (model.name) trains on with those as they are: what is asked for here "
+        "must be theirs, or rank 0.",
     )
     alpha: float = Field(
         default=16.0,
@@ -55,7 +57,8 @@ class LoraSettings(Section):
                 "model.lora.merge",
                 "model.lora.rank",
                 what="model.lora.merge is set, but model.lora.rank = 0 means no adapters",
-                change="Set model.lora.rank (16 is usual), or remove model.lora.merge.",
+                change="Set model.lora.rank (16 is usual; of a folder with trained adapters, "
+                "theirs), or remove model.lora.merge.",
             )
         return self
 

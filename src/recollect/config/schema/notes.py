@@ -156,13 +156,14 @@ class NotesSettings(Section):
         ge=0,
         le=MOST,
         description="A note is retired once this many attempts had it, and as many in its groups "
-        "had none, without succeeding more often by notes.retire_gain. 0 = never.",
+        "had none, without succeeding more often by notes.retire_gain. 0 = never. Only groups of "
+        "both show that (mixed): with all nobody goes without.",
     )
     retire_gain: float = Field(
         default=0.0,
         ge=-1,
         le=1,
-        description="How much more often attempts must succeed with a note for it to stay.",
+        description="How much more often attempts must succeed with a note for it to stay (mixed).",
     )
 
     @field_validator("start_from")

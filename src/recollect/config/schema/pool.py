@@ -10,6 +10,13 @@ from recollect.config.schema.section import MOST, Section, conflict
 from recollect.config.schema.store import without_password
 
 
+def within(value: float, lower: float | None, upper: float | None, inclusive: bool) -> bool:
+    """Tell whether a value is between bounds, of which None is no bound."""
+    if inclusive:
+        return (lower is None or value >= lower) and (upper is None or value <= upper)
+    return (lower is None or value > lower) and (upper is None or value < upper)
+
+
 class PoolSettings(Section):
     """Which stored trajectories may be drawn, and how many are kept."""
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recollect.config.schema.pool import within
 from recollect.config.schema.section import conflict
 
 if TYPE_CHECKING:
     from recollect.config.schema.config import Config
+
+_MOST_TRIED = 256  # rows of a group for which bounds are tried out: all pairs of counts are
 
 
 def check_start(config: Config) -> None:
@@ -76,6 +79,36 @@ def check_age(config: Config) -> None:
             f"{updates} updates, and pool.max_age = {limit} updates",
             change=f"Set pool.max_age to {updates} or more, or make fewer updates a step.",
         )
+
+
+def check_bounds(config: Config) -> None:
+    """Refuse bounds that no group of the run's can be within."""
+    pool, replay, rows = config.pool, config.replay, config.rollout.rows_per_task
+    shared = pool.start_from is not None or config.store.path is not None
+    unbounded = pool.lower is None and pool.upper is None
+    if not replay.modes or shared or unbounded or rows > _MOST_TRIED:
+        return
+    # Of a group that failed altogether nothing is kept, or nothing is drawn.
+    needs_success = "buffer" not in replay.modes or pool.keep == "successes"
+    found = (
+        (wins / size if pool.bounds == "rate" else float(wins))
+        for size in range(1, rows + 1)  # attempts may fail, and mixed groups have fewer fresh rows
+        for wins in range(int(needs_success), size + 1)
+    )
+    if any(within(each, pool.lower, pool.upper, pool.bounds_inclusive) for each in found):
+        return
+    which = "with a success " if needs_success else ""
+    lower, upper = ("none" if b is None else f"{b:g}" for b in (pool.lower, pool.upper))
+    raise conflict(
+        "pool.lower",
+        "pool.upper",
+        "pool.bounds",
+        "rollout.rows_per_task",
+        what=f"nothing would ever be replayed: no group of up to rollout.rows_per_task = {rows} "
+        f"rows {which}has {pool.bounds} between pool.lower = {lower} and pool.upper = {upper}",
+        change="Lower pool.lower or raise pool.upper"
+        + ("." if pool.bounds_inclusive else ", or set pool.bounds_inclusive=true."),
+    )
 
 
 def check_critic(config: Config) -> None:

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from recollect.canonical import digest
+from recollect.config.schema.distill import FAILURE_TRUST
 from recollect.notes.distill.study import Study, turns_of
 from recollect.notes.note import MOST_CHARS, Draft, NoteKind
 from recollect.notes.wording import example, first_difference, warning
 from recollect.types import TaskKey, TrajectoryId
 
-# A lesson that a success proves is trusted; what failed may have failed for another reason.
-_TRUST = {NoteKind.COMPARISON: 1.0, NoteKind.SUCCESS: 1.0, NoteKind.FAILURE: 0.5}
+# A lesson that a success proves is trusted.
+_TRUST = {
+    NoteKind.COMPARISON: 1.0,
+    NoteKind.SUCCESS: 1.0,
+    NoteKind.FAILURE: FAILURE_TRUST,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from recollect.errors import InvalidRecord
 from recollect.ledger import Note
 from recollect.notes.credit import Credit
 from recollect.notes.note import Draft, kind_of, tasks_of
+from recollect.store.fields import to_number
 from recollect.types import TaskKey
 
 
@@ -41,15 +42,16 @@ def draft_of_memory(memory: Json, author: str, most_trust: float) -> Draft:
         raise InvalidRecord("memory", "is no JSON object")
     facts = memory.get("metadata")
     metadata: Mapping[str, Json] = facts if isinstance(facts, dict) else {}
-    trust = metadata.get("trust")
-    known = isinstance(trust, int | float) and not isinstance(trust, bool)
+    said = metadata.get("trust")
+    known = isinstance(said, int | float) and not isinstance(said, bool)
+    trust = to_number("memory.metadata.trust", said) if known else most_trust
     named = metadata.get("tasks")
     tasks = [key for key in named if isinstance(key, str)] if isinstance(named, list) else []
     return Draft(
         content=_text(memory, "content"),
         when_to_use=_text(memory, "when_to_use"),
         author=author,
-        trust=min(most_trust, float(trust)) if known else most_trust,  # type: ignore[arg-type]
+        trust=min(most_trust, trust),
         tasks=tuple(TaskKey(key) for key in tasks),
     )
 
