@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import mean, median
 
-from .replay import by_shape
-from .spelling import DOMAINS, WORDS, Quoting, Results, percent, span
+from .replay import by_shape, interval, pair
+from .spelling import DOMAINS, WORDS, Quoting, Results, percent, ratio, span
 
 
 def promises(results: Results) -> list[str]:
@@ -34,7 +34,11 @@ def sparse(results: Results) -> list[str]:
     """How many seeds get there where success is rare, with replay and without, each at its best."""
     arms = results["figures"]["best"]["arms"]
     with_it, twin, narrow = (arms[n]["reached"] for n in ("replay", "twin", "narrow-twin"))
-    return [f"{with_it} seeds reach the target, without it {twin} and {narrow}"]
+    wide = pair(results["figures"]["best"], "replay", "twin")["rollouts_ratio"]
+    return [
+        f"{with_it} seeds reach the target, without it {twin} and {narrow}",
+        f"needs {ratio(wide['point'])} times the rollouts ({interval(wide)})",
+    ]
 
 
 def dense(results: Results) -> list[str]:
@@ -44,9 +48,14 @@ def dense(results: Results) -> list[str]:
 
 
 def inherited(results: Results) -> list[str]:
-    """When replay that begins with an earlier pool arrives."""
-    begun = results["figures"]["best"]["arms"]["replay"]["rollouts_to_target"]
-    return [f"{span([n for n in begun if n is not None])} rollouts"]
+    """When replay that begins with an earlier pool arrives, and who does without."""
+    best = results["figures"]["best"]
+    replay, strongest = (best["arms"][best["strongest"][side]] for side in ("replay", "twin"))
+    begun = [n for n in replay["rollouts_to_target"] if n is not None]
+    return [
+        f"{replay['reached']} seeds get there after {span(begun)} rollouts",
+        f"{strongest['reached']} within 512",
+    ]
 
 
 def notes(results: Results) -> list[str]:

@@ -63,16 +63,20 @@ def regime(found: Results) -> str:
 def sparse(results: Results) -> list[str]:
     """The rows of the table, the ratios that the prose gives, and seeds of one side alone."""
     found = results["figures"]
-    same, alone = pair(found["same"], "replay", "twin"), found["alone"]
-    twin, narrow = (pair(found["best"], "replay", name)["rollouts_ratio"] for name in TWINS)
+    same, alone = found["same"], found["alone"]
+    plain = pair(same, "replay", "twin")["rollouts_ratio_restricted"]
+    twin, narrow = (pair(found["best"], "replay", name) for name in TWINS)
     arms = found["best"]["arms"]
     return [
         regime(found),
-        f"{ratio(same['rollouts_ratio_restricted']['point'])} times as many "
-        f"({interval(same['rollouts_ratio_restricted'])})",
-        f"{ratio(twin['point'])} times the rollouts ({interval(twin)})",
+        f"{same['arms']['replay']['reached']} seeds reach 40 %, {same['arms']['twin']['reached']}",
+        f"{ratio(plain['point'])} times as many ({interval(plain)})",
+        f"{ratio(twin['rollouts_ratio']['point'])} times the rollouts "
+        f"({interval(twin['rollouts_ratio'])})",
         f"{arms['twin']['reached']} get there instead of {arms['replay']['reached']}",
-        f"{ratio(narrow['point'])} times replay's, but the interval ({interval(narrow)})",
+        f"counted as above {estimate(twin['rollouts_ratio_restricted'])}",
+        f"the interval ({interval(narrow['rollouts_ratio'])})",
+        f"counted as above it needs {estimate(narrow['rollouts_ratio_restricted'])}",
         *(
             f"{len(solved)} of {whose}{alone[winner]['settings_tried']}"
             for winner, whose in (("replay", "the "), ("twins", "replay's "))
@@ -84,15 +88,17 @@ def sparse(results: Results) -> list[str]:
 def inherited(results: Results) -> list[str]:
     """The rows of the table, when replay arrives, and what the others need."""
     found = results["figures"]
-    begun = found["best"]["arms"]["replay"]["rollouts_to_target"]
+    arms = found["best"]["arms"]
+    begun = arms["replay"]["rollouts_to_target"]
     twin, narrow = (
         pair(found["best"], "replay", name)["rollouts_ratio_restricted"] for name in TWINS
     )
     return [
         regime(found),
+        f"{arms['replay']['reached']} seeds reach 40 % after "
         f"{span([n for n in begun if n is not None])} rollouts",
-        f"{ratio(twin['point'])} ({interval(twin)}) and "
-        f"{ratio(narrow['point'])} ({interval(narrow)}) times as many",
+        f"{arms['twin']['reached']} and {arms['narrow-twin']['reached']} get there at all",
+        f"{estimate(twin)} and {estimate(narrow)} times as many",
     ]
 
 
