@@ -6,8 +6,9 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from recollect.proof.logical import logical_dump
 from recollect.store import open_reader, open_store
 from recollect.store.sqlite import SqliteStore
 from recollect.store.tables import migrations, schema
+from recollect.store.tables.database import Database
 from reporting import report
 from store.place import write_steps
 
@@ -124,16 +126,19 @@ def test_an_application_id_of_another_program_is_respected(path: Path) -> None:
             opener(path)
 
 
+STATEMENTS = (*schema.DDL_1, *schema.DDL_2)
+
+
 @pytest.mark.parametrize("journal", ["truncate", "wal"])
 def test_creation_interrupted_between_statements(path: Path, journal: str) -> None:
-    """Killed before one statement or another, opening again always gives a whole, empty store."""
-    last = len(schema.DDL_1)
-    for statement in (*range(0, last, 5), last - 1, last, last + 1):
+    """Killed before one statement or another, it is not there; opening again makes it whole."""
+    first, last = len(schema.DDL_1), len(STATEMENTS)
+    for statement in (*range(0, last, 5), first - 1, first, first + 1, last - 1, last, last + 1):
         for file in path.parent.iterdir():
             file.unlink()
         status = in_child(lambda at=statement: make_until(path, journal, at))
-        assert os.WIFSIGNALED(status) == (statement <= len(schema.DDL_1))
-        if statement <= len(schema.DDL_1):
+        assert os.WIFSIGNALED(status) == (statement <= last)
+        if statement <= last:
             with pytest.raises(StoreMissing):
                 open_reader(path)
         with SqliteStore(path, journal=journal) as store:
@@ -142,17 +147,21 @@ def test_creation_interrupted_between_statements(path: Path, journal: str) -> No
 
 
 def make_until(path: Path, journal: str, statement: int) -> None:
-    """Create a store, dying before the given statement of the first migration's transaction."""
+    """Create a store, dying before the given one of all statements, or behind the last."""
+    places = iter(range(len(STATEMENTS)))
 
-    def dying(connection: sqlite3.Connection) -> None:
-        for number, text in enumerate(schema.DDL_1):
+    def dying(texts: Sequence[str], connection: Database) -> None:
+        for text, number in zip(texts, places, strict=False):
             if number == statement:
                 os.kill(os.getpid(), signal.SIGKILL)
-            connection.execute(text)
-        if statement == len(schema.DDL_1):
+            connection.define(text)
+
+    def dying_last(connection: Database) -> None:
+        dying(schema.DDL_2, connection)
+        if statement == len(STATEMENTS):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    migrations.MIGRATIONS = (dying,)
+    migrations.MIGRATIONS = (partial(dying, schema.DDL_1), dying_last)
     SqliteStore(path, journal=journal).close()
 
 

@@ -1,7 +1,7 @@
 """Bringing a store to the newest schema: an ordered list, each step applied once.
 
-The schema number moves in the same transaction as the step, so a kill in the middle leaves the
-old schema, whole.
+The schema number moves in the same transaction as all missing steps, so a kill in the middle leaves
+the old schema, whole.
 """
 
 from __future__ import annotations
@@ -45,15 +45,20 @@ def check_schema(connection: Database) -> None:
 
 
 def migrate(connection: Database) -> None:
-    """Apply what is missing, one transaction per migration."""
-    found = refuse_newer(connection)
-    for number in range(found + 1, SCHEMA + 1):
-        connection.begin()
-        try:
-            if connection.schema_number() < number:  # else another writer was quicker
-                MIGRATIONS[number - 1](connection)
-                connection.set_schema_number(number)
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
+    """Apply what is missing, in one transaction: a store that is being made is whole or not there.
+
+    Made a migration at a time, one that was killed in between would be of an old schema, which no
+    reader may bring up to date.
+    """
+    if refuse_newer(connection) == SCHEMA:
+        return
+    connection.begin()
+    try:
+        found = connection.schema_number()  # another writer may have been quicker
+        for step in MIGRATIONS[found:SCHEMA]:
+            step(connection)
+        connection.set_schema_number(max(found, SCHEMA))
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
