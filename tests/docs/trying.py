@@ -176,7 +176,8 @@ class Trial:
             more += self._settings
             desk = not any(word.startswith("environment.name=") for word in words)
             more += TINY_DESK if desk and not self._settings else ()
-        if "--method" in words:
+        served = any(word.startswith("notes.remote=") for word in words)
+        if "--method" in words and not served:
             more.append("notes.start_from=theirs.jsonl")  # so few attempts teach nothing
         if "--tune" in words:
             more += ["--grid", "train.epochs=1", "--tune-seeds", "1"]
