@@ -11,10 +11,11 @@ settings with replay off; and **best**, each arm with its own best setting, foun
 budget on other seeds: learning rates by values of a knob for how much a row is used, which is
 epochs over fresh rows for runs without replay, updates on stored rows for replay. There both sides
 have a second, **narrow** arm, which generates one group a step in four times as many steps; the
-strongest arm of a side is the one with the larger area on the tuning seeds. Where success is rare
-replay has none: in a look at seeds 2000 and 2001, at two learning rates and with one, two and four
-updates, it learnt less in narrow steps than in wide ones. Only "best" says what replay is worth:
-against an untuned twin a gain is easily had by a higher rate.
+strongest arm of a side is the one with the larger area on the tuning seeds, in the regimes that
+take another one's settings on their own. Where success is rare replay has none: in a look at seeds
+2000 and 2001, at two learning rates and with one, two and four updates, it learnt less in narrow
+steps than in wide ones. Only "best" says what replay is worth: against an untuned twin a gain is
+easily had by a higher rate.
 **untuned** is replay as set against the strongest run without it, what a newcomer gets. **alone**:
 seeds that one side brings to the target with its best settings, wide or narrow, and the other side
 does not, are tried with every setting of the other's grids. Rollouts and seconds are those until

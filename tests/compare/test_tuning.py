@@ -109,6 +109,9 @@ def test_what_makes_an_arm_what_it_is_is_not_tuned_away(tmp_path: Path) -> None:
     for axes in ((), (parse_axis("train.epochs=1,2"),)):
         with pytest.raises(BadComparison, match=r"arm two sets train\.epochs"):
             ArmGrid("demo", SETTINGS, two, Tuning(SEEDS, axes), tmp_path)
+    fast = Arm("fast", ("train.learning_rate=1e-3",))  # the default rates lie around this one
+    rates = {point[0] for point in ArmGrid("demo", SETTINGS, fast, Tuning(SEEDS), tmp_path).points}
+    assert "train.learning_rate=0.001" in rates
     own = Tuning(SEEDS, (parse_axis("two:train.epochs=2,3"), parse_axis("train.epochs=1")))
     points = ArmGrid("demo", SETTINGS, two, own, tmp_path).points
     assert points == [("train.epochs=2",), ("train.epochs=3",)]

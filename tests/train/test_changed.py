@@ -42,6 +42,30 @@ def test_the_base_and_the_modules_of_adapters_are_not_changed_on_the_way(
     resume(tmp_path / "r")
 
 
+def test_a_base_that_was_moved_is_found_where_it_is_now(model: Path, tmp_path: Path) -> None:
+    before = shutil.copytree(model, tmp_path / "before")
+    run_to_end(tmp_path / "r", make_config(before, "model.lora.rank=2", "run.steps=2"))
+    shutil.move(before, tmp_path / "now")
+    file = tmp_path / "r" / "config.yaml"
+    text = file.read_text().replace(str(before), str(tmp_path / "now"))
+    file.write_text(text.replace("steps: 2", "steps: 3"))
+    resume(tmp_path / "r")
+
+
+def test_a_run_is_resumed_beside_the_adapter_that_it_began_with(
+    model: Path, tmp_path: Path
+) -> None:
+    """Its KL divergence is measured from that one, which the settings need not describe."""
+    load_policy(str(model), lora=Lora(2, 32.0)).save(tmp_path / "begun")
+    flags = ("model.lora.rank=2", "model.lora.alpha=32", "algo.kl_coef=0.1", "run.steps=2")
+    run_to_end(tmp_path / "r", make_config(tmp_path / "begun", *flags))
+    file = tmp_path / "r" / "config.yaml"
+    text = file.read_text().replace("alpha: 32.0", "alpha: 16.0").replace("steps: 2", "steps: 3")
+    assert "alpha: 16.0" in text
+    file.write_text(text)
+    resume(tmp_path / "r")
+
+
 def test_adapters_of_the_built_in_model_go_on_when_the_package_moves(tmp_path: Path) -> None:
     config = make_config(Path("tiny"), "model.lora.rank=2")
     load_policy("tiny", lora=Lora(2, 16.0)).save(tmp_path)

@@ -134,8 +134,10 @@ class ArmGrid:
     ) -> None:
         self.arm = arm
         own = arm_config(source, settings, arm, tuning.seeds[0])
-        self.axes = axes_of(arm.name, tuning.axes) or default_axes(own)
-        _refuse_overriding(arm, self.axes)
+        given = axes_of(arm.name, tuning.axes)
+        self.axes = given or default_axes(own)
+        # The default rates lie around the arm's own: those take nothing from it.
+        _refuse_overriding(arm, given or self.axes[1:])
         names = [axis.key for axis in self.axes]
         choices = product(*(axis.values for axis in self.axes))
         self.points = [
@@ -180,8 +182,9 @@ def _refuse_overriding(arm: Arm, axes: Sequence[Axis]) -> None:
     for axis in axes:
         if axis.arm is None and axis.key in own:
             what = f"arm {arm.name} sets {axis.key}, and tuning would put other values in its place"
-            hint = f"Give it values of its own: --grid {arm.name}:{axis.key}=value,value. "
-            raise BadComparison(what, f"{hint}Or leave the setting out of the arm.")
+            hint = f"Give it values of its own, --grid {arm.name}:{axis.key}=value,value, beside a "
+            hint += "--grid of every other setting that is tuned. Or leave it out of the arm."
+            raise BadComparison(what, hint)
 
 
 def _best(arm: str, trials: Sequence[Trial]) -> Trial:

@@ -35,9 +35,11 @@ def check_adapters(config: Config, folder: Path) -> None:
     found = read_adapter(str(folder))
     if not _is_base(found.base, name):
         # The run began with adapters that were there, in a folder that may be gone by now.
-        if has_adapter(name) or (Path(name).is_absolute() and not Path(name).exists()):
+        if has_adapter(name) or _is_gone(name):
             return
-        raise changed(folder, f"has adapters of {found.base}", "model.name")
+        moved = folder_of(name) is None and _is_gone(found.base)  # to where model.name is now
+        if not moved:
+            raise changed(folder, f"has adapters of {found.base}", "model.name")
     different = _difference(found, lora)
     if different is not None:
         setting, has = different
@@ -64,6 +66,11 @@ def _is_base(base: str, name: str) -> bool:
     """Tell whether adapters belong to a model; one of ours may have moved, with the package."""
     ours = folder_of(name)
     return base == place_of(name) or (ours is not None and ours.name == Path(base).name)
+
+
+def _is_gone(name: str) -> bool:
+    """Tell whether a name is that of a folder that is not there any more."""
+    return Path(name).is_absolute() and not Path(name).exists()
 
 
 def _difference(found: Adapter, lora: LoraSettings) -> tuple[str, str] | None:

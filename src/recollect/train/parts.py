@@ -43,6 +43,8 @@ class InProcess:
         checkpoint: Checkpoint | None,
     ) -> Parts:
         """Load the policy, here and in the other ranks."""
+        if checkpoint is None:
+            check_beginning(config)
         ranks = self._ranks
         ranks.open(folder.path, checkpoint.folder if checkpoint is not None else None)
         policy = policy_from(config, checkpoint)
@@ -62,8 +64,6 @@ def policy_from(config: Config, checkpoint: Checkpoint | None) -> Policy:
     """Load the policy a run starts from, or goes on with; BadConfig where that is another one."""
     if checkpoint is not None:
         check_adapters(config, checkpoint.folder)
-    else:
-        check_beginning(config)
     lora = config.model.lora
     adapters = (
         Lora(lora.rank, lora.alpha, lora.dropout, tuple(lora.targets) if lora.targets else None)

@@ -213,8 +213,8 @@ class ContinualSettings(Section):
 
     task_order: Words | None = Field(
         default=None,
-        description="The domains, in the order in which they are learnt. none = all that the "
-        "environment has, in its order.",
+        description="The domains, in the order in which they are learnt. none = those of "
+        "environment.domains in its order, or all that the environment has.",
     )
     method: Method = Field(
         default="sequential",
