@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.ledger import Draw, Score, Use
+from recollect.ledger import Cursor, Draw, Score, Use
 from recollect.store import open_reader, open_store
 from recollect.store.records import Batch
 from recollect.types import RunId
@@ -118,6 +118,16 @@ def test_why_names_the_runs_where_another_one_drew_the_row(filled: Filled) -> No
         (row.run, str(row.step + 1)),
         ("beta", "1"),
     }
+
+
+def test_a_step_that_never_was_did_not_draw_nothing(filled: Filled) -> None:
+    run = filled.items[11].run
+    with open_store(filled.path) as store:
+        store.commit(Batch(cursors=[Cursor(run, 20, policy_version=20)]))
+    command = ("replay", "explain", filled.path, 20, "--run", run)
+    assert "Step 20 of" in invoke(*command).stdout
+    command = ("replay", "explain", filled.path, 21, "--run", run)
+    assert_refused(invoke(*command), "there is no step 21, its last one is 20")
 
 
 def test_both_weights_of_a_draw_are_shown(filled: Filled) -> None:

@@ -124,9 +124,11 @@ def test_a_signal_lets_running_ones_save_and_starts_no_more(tmp_path: Path) -> N
         os.kill(os.getpid(), signal.SIGTERM)
         return workers[-1]
 
+    told: list[Standing] = []
     with pytest.raises(ComparisonStopped, match="same command again") as stopped:
-        run_jobs(jobs(tmp_path), launch, pause=0)
+        run_jobs(jobs(tmp_path), launch, pause=0, tell=told.append)
     assert stopped.value.exit_code == 143
+    assert {standing.done for standing in told} == {0}  # saved is not finished
     assert [worker.stopped for worker in workers] == [True]
 
 

@@ -123,6 +123,7 @@ def test_tuned_arms_say_how_and_where_the_grid_ended() -> None:
     tuned = Tuned("x", (trial, trial), trial, ("train.epochs=4",))
     text = verdict(study([10] * 5, [20] * 5, tuned=tuned))
     assert "the best of 2 settings, tuned on seeds 1000, 1001" in text
+    assert ": replay at train.epochs=4; twin at train.epochs=4." in text
     assert "edge of the grid" in text
     assert "neither was tuned" not in text
 

@@ -117,6 +117,8 @@ def run_journey(
         number = travel(journey, screen, picture, ranks)
     except StoppedAtOnce as stop:
         number = stop.signal
+    except KeyboardInterrupt:  # in an examination, which is made again
+        number = signal.SIGINT
     if number is not None:
         say(f"[STOP] stopped by {signal.Signals(number).name}; what was done is saved")
         say(f"  recollect resume {shlex.quote(str(journey.path))}")

@@ -265,8 +265,12 @@ class _Person:
     """An agent who types."""
 
     def begin(self, opening: Opening) -> None:
-        """Remember the tools, to read short calls."""
+        """Remember the tools, to read short calls, and tell a person how to type one."""
         self._tools = opening.tools
+        if opening.tools and sys.stdin.isatty():
+            first = opening.tools[0]
+            values = "".join(f" {each.name}=VALUE" for each in first.parameters)
+            remark(f"Type /{first.name}{values} for a call, anything else as a message.")
 
     def act(self, messages: Sequence[Message]) -> str | None:
         """Read one line; None at the end of the input."""

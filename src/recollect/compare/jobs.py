@@ -136,6 +136,7 @@ class _Crew:
     def __init__(self, jobs: Sequence[Job], launch: Launch, tell: Tell) -> None:
         self._jobs = jobs
         self._waiting = [job for job in jobs if not job.done]
+        self._done = [job for job in jobs if job not in self._waiting]
         self._running: list[tuple[Job, Worker]] = []
         self._launch = launch
         self._tell = tell
@@ -161,6 +162,7 @@ class _Crew:
                 continue
             self._running.remove((job, worker))
             if job.done:
+                self._done.append(job)
                 self._report(job)
             elif not self._stopped:
                 self.failed.append(_failure(job, code))
@@ -181,12 +183,11 @@ class _Crew:
 
     def _report(self, ended: Job | None) -> None:
         running = tuple((job, last_step(job.path)) for job, _ in self._running)
-        open_jobs = {id(job) for job in self._waiting} | {id(job) for job, _ in running}
-        done = [job for job in self._jobs if id(job) not in open_jobs]
+        steps = sum(job.config.run.steps for job in self._done) + sum(s for _, s in running)
         standing = Standing(
-            done=len(done),
+            done=len(self._done),
             total=len(self._jobs),
-            steps_done=sum(job.config.run.steps for job in done) + sum(s for _, s in running),
+            steps_done=steps,
             steps=sum(job.config.run.steps for job in self._jobs),
             running=running,
         )

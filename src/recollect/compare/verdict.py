@@ -154,7 +154,13 @@ def _fairness(study: Study) -> str:
     sizes = sorted(set(counts.values()))
     several = f"its own settings ({', '.join(f'{n} of {arm}' for arm, n in counts.items())})"
     tried = f"{sizes[0]} settings" if len(sizes) == 1 else several
-    text = f"Each arm ran at the best of {tried}, tuned on seeds {seeds(study.tuning_seeds)}."
+    text = f"Each arm ran at the best of {tried}, tuned on seeds {seeds(study.tuning_seeds)}: "
+    text += "; ".join(
+        f"{result.arm.name} at {' '.join(result.tuned.best.settings)}"
+        for result in study.arms
+        if result.tuned is not None
+    )
+    text += "."
     edges = [
         f"{result.arm.name} ({', '.join(result.tuned.edges)})"
         for result in study.arms

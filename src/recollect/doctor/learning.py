@@ -91,10 +91,11 @@ def _dead_groups(history: History) -> Iterator[Finding]:
         return
     lines, snapshot = history.recent, history.snapshot
     evidence = [of_steps("reward/dead_groups, mean", dead, lines)]
-    success = _mean(history, "reward/success")
+    success, one_sided = _mean(history, "reward/success"), True
     too_hard, what = success < 0.5, "most rollouts fail" if success < 0.5 else "most succeed"
     if snapshot is not None and snapshot.failed + snapshot.solved:
         too_hard = snapshot.failed >= snapshot.solved
+        one_sided = snapshot.solved > 2 * snapshot.failed
         what = f"of {snapshot.tasks} tasks {snapshot.failed} had no success, {snapshot.solved} "
         what += "nothing else"
         evidence += [
@@ -106,7 +107,7 @@ def _dead_groups(history: History) -> Iterator[Finding]:
         "groups_without_signal",
         f"{100 * dead:.0f} % of the groups carry no signal: {what}.",
         tuple(evidence),
-        tuple(_for_hard_tasks(history) if too_hard else _for_solved_tasks(history)),
+        tuple(_for_hard_tasks(history) if too_hard else _for_solved_tasks(history, one_sided)),
     )
 
 
@@ -127,13 +128,14 @@ def _for_hard_tasks(history: History) -> list[Change]:
     return found
 
 
-def _for_solved_tasks(history: History) -> list[Change]:
+def _for_solved_tasks(history: History, most: bool) -> list[Change]:
+    """`most`: hardly anything else is among them, so nothing is lost with harder ones."""
     config, found = history.config, []
     if not config.replay.retire:
         text = "solved tasks rest, others take their place"
         found.append(change(config, "replay.retire", True, text))
     levels = config.environment.levels
-    if levels:
+    if levels and most:
         harder: list[Json] = [*levels, max(levels) + 1]
         text = "there is little left to learn; if there is such a level"
         found.append(change(config, "environment.levels", harder, text))

@@ -27,8 +27,9 @@ class ModelMissing(RecollectError):
             f"The model {name!r} cannot be loaded: {why.splitlines()[0][:300]}",
             hint
             or "Give `tiny` (built in), `smol` (recollect model fetch smol), a folder made by "
-            "save_pretrained, or a hub id that is cached or can be downloaded. `recollect eval` "
-            "and `recollect serve policy` take a run's folder too.",
+            "save_pretrained, or a hub id that is cached or can be downloaded (without a network, "
+            "HF_HUB_OFFLINE=1 asks nobody). `recollect eval` and `recollect serve policy` take a "
+            "run's folder too.",
         )
 
 

@@ -33,8 +33,8 @@ class StoreMissing(StoreError):
             path,
             f"There is no store at {path}.",
             hint
-            or "Name another with --store, or make one with: recollect pool import FILE "
-            "--store PATH",
+            or "Name another with --store (a run's folder will do), or make one with: recollect "
+            "pool import FILE --store PATH",
         )
 
 

@@ -41,11 +41,15 @@ def explain(
     """
     from recollect.cli.documents import document
     from recollect.cli.selection import newest_run, resolve_run
+    from recollect.errors import RunMissing
     from recollect.store import open_reader
 
     with open_reader(existing_store(run)) as reader:
         chosen = resolve_run(reader, name) if name else run_in(run) or newest_run(reader)
-        draws = reader.draws(run=chosen, step=step)
+        draws, cursor = reader.draws(run=chosen, step=step), reader.cursor(chosen)
+        if not draws and cursor is not None and step > cursor.step:
+            why = f"there is no step {step}, its last one is {cursor.step}"
+            raise RunMissing(visible(chosen), why, "Give a step from 1 on.")
         uses = {use.slot: use for use in reader.uses(run=chosen, step=step)}
         known = {} if as_json else _known(reader, draws)
     if as_json:
