@@ -51,6 +51,25 @@ def test_what_is_in_the_folder(runs: Path) -> None:
     assert json.loads((folder / "metrics.json").read_text())["method"] == "sequential"
 
 
+def test_ctrl_c_in_an_examination_says_how_to_go_on(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = runs / "sequential"
+    kept = (folder / "examinations" / "1.json").rename(folder / "kept")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("recollect.continual.runner.examine", interrupted)
+            result = invoke("resume", folder)
+    finally:
+        kept.rename(folder / "examinations" / "1.json")
+    assert result.exit_code == 130
+    assert "stopped by SIGINT; what was done is saved" in result.stdout
+    assert f"recollect resume {folder}" in result.stdout
+
+
 def test_resume_goes_on_with_the_whole(runs: Path) -> None:
     result = invoke("resume", runs / "sequential")
     assert result.exit_code == 0, result.output

@@ -17,12 +17,15 @@ pty = pytest.importorskip("pty")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def on_terminal(*arguments: object, columns: int = 120, **variables: str) -> str:
+def on_terminal(
+    *arguments: object, columns: int = 120, typed: bytes = b"", **variables: str
+) -> str:
     """Run the command line on a terminal of its own and return what it wrote there."""
-    return run_on_terminal("-m", "recollect", *arguments, columns=columns, **variables)
+    call = ("-m", "recollect", *arguments)
+    return run_on_terminal(*call, columns=columns, typed=typed, **variables)
 
 
-def run_on_terminal(*arguments: object, columns: int, **variables: str) -> str:
+def run_on_terminal(*arguments: object, columns: int, typed: bytes = b"", **variables: str) -> str:
     """The same of any call of Python."""
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "RECOLLECT_STORE")}
     environment |= {"TERM": "xterm-256color", "COLUMNS": str(columns)} | variables
@@ -32,6 +35,7 @@ def run_on_terminal(*arguments: object, columns: int, **variables: str) -> str:
         stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
     )  # fmt: skip
     os.close(theirs)
+    os.write(ours, typed)
     written = b""
     while True:
         try:
@@ -110,3 +114,8 @@ def test_csv_on_a_terminal_is_made_visible(filled: Filled) -> None:
 def test_verify_shows_that_it_works(filled: Filled) -> None:
     text = on_terminal("pool", "verify", "--store", filled.path)
     assert "is sound" in text
+
+
+def test_playing_says_how_to_type_a_call() -> None:
+    shown = on_terminal("env", "play", "desk", "--task", "airline:1:bags:0", typed=b"\x04")
+    assert "Type /find user=VALUE for a call, anything else as a message." in shown

@@ -9,9 +9,10 @@ from recollect.types import Task
 
 
 class Joint(Quiet):
-    """Gives a run the first `environment.tasks` tasks of each of its domains.
+    """Gives a run the tasks that each of its domains has alone, where it would have fewer.
 
-    A run by itself has so many in all, and would know a part of what the stages are trained on.
+    `environment.tasks`, like the most that are listed where nobody says, counts in a stage for its
+    domain, in a run of several for all of them.
     """
 
     def join(self, session: Session) -> None:
@@ -21,4 +22,6 @@ class Joint(Quiet):
         for domain in config.environment.domains or ():
             alone = config.environment.model_copy(update={"domains": (domain,)})
             found += training_tasks(session.environment, alone)
-        session.schedule = Schedule(found, config.run.seed, config.rollout.tasks_per_step)
+        if len(found) > len(session.schedule.by_key):
+            per_step = config.rollout.tasks_per_step
+            session.schedule = Schedule(found, config.run.seed, per_step)

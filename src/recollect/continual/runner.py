@@ -190,8 +190,7 @@ def _helper(stage: Stage, method: Sequential) -> Companion | None:
     """Choose who helps to train: the method with its own stages, nobody with most references."""
     if stage.kind == "stage":
         return method.companion(stage.number)
-    limited = method.config.environment.tasks is not None
-    return Joint() if stage.kind == "joint" and limited else None
+    return Joint() if stage.kind == "joint" else None
 
 
 def _examine(
