@@ -92,7 +92,7 @@ def test_what_a_step_drew_is_that_of_the_folders_own_run(twins: Twins) -> None:
     assert mine == theirs
     assert mine
     # By its address, a store's newest run is meant.
-    assert ask_json("replay", "explain", twins.url, 3) == []
+    assert_refused(invoke("replay", "explain", twins.url, 3), "later: there is no step 3")
     assert ask_json("replay", "explain", twins.url, 3, "--run", "r") == mine
 
 
