@@ -26,11 +26,11 @@ from recollect.proof.enumerable import (
     policy_gradient,
     rewards,
     row_probabilities,
-    score_gradient,
     token_logprobs,
 )
 
 from .batches import bounded
+from .score_gradient import score_gradient
 
 seeds = st.integers(0, 10_000)
 Objective = Callable[..., tuple[Tensor, TokenDiagnostics]]

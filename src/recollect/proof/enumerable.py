@@ -64,8 +64,3 @@ def gradient(scalar: Tensor, theta: Tensor) -> Tensor:
 def policy_gradient(theta: Tensor, row_rewards: Tensor) -> Tensor:
     """The gradient of the expected reward, the truth everything is measured against: [20]."""
     return gradient((row_probabilities(theta) * row_rewards).sum(), theta)
-
-
-def score_gradient(theta: Tensor, row_weights: Tensor) -> Tensor:
-    """Sum over rows of weight_y grad log pi(y), for constant weights [16]: [20]."""
-    return gradient((row_weights.detach() * row_logprobs(theta)).sum(), theta)
