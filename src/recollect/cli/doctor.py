@@ -89,7 +89,7 @@ def _finding_document(finding: Finding) -> dict[str, object]:
 def _show(found: Diagnosis, run: Path) -> None:
     from recollect.config.scalars import spell
     from recollect.doctor.trial import trial_flags
-    from recollect.train.folder import RunFolder
+    from recollect.train.folder import STAGE_MARK, RunFolder
 
     ratio = "" if found.ratio is None else f", replay ratio {found.ratio:.2f}"
     if found.ratio is not None and found.asked_ratio is not None:
@@ -108,7 +108,7 @@ def _show(found: Diagnosis, run: Path) -> None:
         say("Nothing wrong was found.")
     else:
         flags = trial_flags(RunFolder(run).load(), found.findings)
-        if (run / "stage.json").is_file():
+        if (run / STAGE_MARK).is_file():
             say("To try the first change of each, give the whole continual run these settings:")
             say(f"  {shlex.join(flags)}")
         else:

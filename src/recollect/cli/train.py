@@ -243,10 +243,11 @@ def _run(
     new: NewFolder | None = None,
 ) -> None:
     from recollect.errors import BadContinual
+    from recollect.train.folder import STAGE_MARK
     from recollect.train.running import open_sinks, run_to_end
     from recollect.train.session import open_session
 
-    if (folder.path / "stage.json").is_file():
+    if (folder.path / STAGE_MARK).is_file():
         journey = (folder.path / ".." / "..").resolve()
         what = f"{folder.path} is a stage of a continual run, which trains it with its method"
         raise BadContinual(what, f"Go on with: recollect resume {shlex.quote(str(journey))}")

@@ -27,7 +27,6 @@ from recollect.train.checkpoint import flush, flush_all, last_saved_step, newest
 from recollect.train.folder import CONTINUAL, RunFolder
 
 CONFIG = CONTINUAL
-STAGE_MARK = "stage.json"  # in the run folder of a stage: it is trained by its journey only
 BASE = "base"
 
 

@@ -19,7 +19,7 @@ from recollect.continual.examination import Examination, write_examination
 from recollect.continual.examiner import examine
 from recollect.continual.imitation import Imitation, imitates
 from recollect.continual.joint import Joint
-from recollect.continual.journey import BASE, CONFIG, STAGE_MARK, Journey
+from recollect.continual.journey import BASE, CONFIG, Journey
 from recollect.continual.methods import METHODS
 from recollect.continual.methods.sequential import Sequential
 from recollect.continual.results import write_results
@@ -33,7 +33,7 @@ from recollect.models.loading import Policy
 from recollect.telemetry import events
 from recollect.telemetry.events import Sink
 from recollect.train.companion import Companion
-from recollect.train.folder import anchored, create_run
+from recollect.train.folder import STAGE_MARK, anchored, create_run
 from recollect.train.loop import train
 from recollect.train.parts import load_as_is
 from recollect.train.ranks import ALONE, Ranks

@@ -24,6 +24,7 @@ from recollect.store.address import Place, is_address
 from recollect.types import RunId
 
 CONTINUAL = "continual.yaml"  # where it is, a folder holds a continual run, and runs below it
+STAGE_MARK = "stage.json"  # in the run folder of a stage: it is trained by its continual run only
 
 
 @dataclass(frozen=True, slots=True)
