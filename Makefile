@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-demo: $(STAMP)   ## replay against its twin on the service desks, offline, two to five minutes
+demo: $(STAMP)   ## replay against its twin on the service desks, offline, minutes
 	$(BIN)/recollect compare demo --seeds 3 --target 0.5 --jobs 2
 
 picture: demo    ## the READMEs' picture and its figures, from what make demo trains

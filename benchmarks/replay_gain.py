@@ -1,6 +1,6 @@
 """What does replay buy? Replay against its twin in four regimes, as set and each at its best.
 
-    python benchmarks/replay_gain.py --jobs 2            everything, three hours on two quiet cores
+    python benchmarks/replay_gain.py --jobs 2            everything: hours on two quiet cores
     python benchmarks/replay_gain.py --regime sparse     one regime; each has a file of its own
     python benchmarks/replay_gain.py --seeds 16          more seeds: what is there is not repeated
     python benchmarks/replay_gain.py --seeds 2 --same    a look: two seeds, without tuning

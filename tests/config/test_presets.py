@@ -5,7 +5,7 @@ import pytest
 from recollect.config import Config, list_presets, load_config
 from recollect.config.presets import preset_text
 from recollect.config.settings import all_settings
-from recollect.config.without_replay import without_replay
+from recollect.config.without_replay import OFF
 from recollect.errors import ConfigMissing
 
 
@@ -26,10 +26,11 @@ def test_each_is_valid_and_not_empty(name: str) -> None:
 
 
 def test_off_is_what_a_twin_is_without() -> None:
-    """On whatever preset it is put: one meaning of a run without replay."""
-    for name in ("demo", "ppo", "domains"):
-        twin = without_replay(load_config(name).config)
-        assert load_config(name, ["preset+=off"]).config == twin
+    """One meaning of a run without replay: the same settings, to the same values."""
+    off, twin = load_config("off"), load_config(None, OFF)
+    assert off.config == twin.config
+    said = {key for key, source in off.sources.items() if source.kind == "preset"}
+    assert said == {key for key, source in twin.sources.items() if source.kind == "flag"}
 
 
 def test_the_demo_needs_no_gpu_and_no_network() -> None:

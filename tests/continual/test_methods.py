@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -250,7 +251,9 @@ def test_adaptive_fusion_keeps_the_best_that_it_tried(desks: Journey, tmp_path: 
 def test_progressive_adds_a_column_and_changes_nothing_else(tmp_path: Path) -> None:
     other = desk_journey(tmp_path / "p", "continual.method=progressive",
                          "continual.columns.width=4")  # fmt: skip
-    go(other)
+    stream = io.StringIO()
+    go(other, stream)
+    assert "Trainable parameters: a column of adapters for each domain" in stream.getvalue()
     plan = read_plan(str(other.checkpoint(other.stage(1))))
     assert [(c.domain, c.width) for c in plan.columns] == [("airline", 4), ("retail", 4)]
     first = load_as_is(other.config, str(other.checkpoint(other.stage(0))))

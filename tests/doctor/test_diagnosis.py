@@ -157,6 +157,20 @@ def test_hard_and_solved_tasks_are_told_apart(clinic: Clinic) -> None:
     assert solved.changes[0].flag == "replay.retire=true"
 
 
+@pytest.mark.parametrize(("failed", "flags"), [(0, ["environment.levels=[1,2]"]), (9, [])])
+def test_harder_levels_are_advised_where_hardly_anything_is_left(
+    clinic: Clinic, failed: int, flags: list[str]
+) -> None:
+    history = read_history(clinic["solved"])
+    assert history.snapshot is not None
+    snapshot = replace(history.snapshot, failed=failed, solved=10)
+    levels = history.config.environment.model_copy(update={"levels": (1,)})
+    config = history.config.model_copy(update={"environment": levels})
+    known = replace(history, snapshot=snapshot, config=config)
+    (dead,) = (f for f in learning_findings(known) if f.name == "groups_without_signal")
+    assert [change.flag for change in dead.changes if "levels" in change.flag] == flags
+
+
 def test_easier_levels_are_advised_where_there_are_any(clinic: Clinic) -> None:
     history = read_history(clinic["hopeless"])
     assert history.snapshot is not None

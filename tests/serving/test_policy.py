@@ -422,6 +422,15 @@ def test_other_names_of_this_machine_and_other_paths_are_refused(served: Served)
     assert [model.id for model in served.client.models.list()] == ["first"]
 
 
+def test_how_long_an_answer_may_get_where_nobody_says(run: Path, tmp_path: Path) -> None:
+    """A run's as long as a turn of its agent, which a model by name was never trained to end."""
+    with open_store(tmp_path / "served.db") as store:
+        _, of_run = open_service(str(run), store, None, seed=3)
+        _, of_name = open_service("tiny", store, None, seed=3)
+    assert of_run == RunFolder(run).load().rollout.max_turn_tokens
+    assert of_name == load_policy("tiny").model.config.max_position_embeddings
+
+
 def test_a_model_by_name_is_served_without_a_run(tmp_path: Path) -> None:
     assert load_config(None, []).config.model.name == "tiny"
     for each in _serve("tiny", tmp_path / "served.db"):

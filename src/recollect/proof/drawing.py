@@ -75,6 +75,9 @@ def _in_order(index: DrawIndex, order: tuple[int, ...], starts: int, picks: int)
         drawn = index.draw(COUNT, rng)
         if drawn.positions.size != COUNT or np.unique(drawn.positions).size != COUNT:
             raise PromiseBroken(f"order {order}: drew {drawn.positions}, not {COUNT} rows")
+        before = told[drawn.positions]
+        if np.any((before != drawn.probabilities) & (before > 0)):
+            raise PromiseBroken(f"order {order}: told {before}, then {drawn.probabilities}")
         drawn_times[drawn.positions] += 1
         told[drawn.positions] = drawn.probabilities
     if sorted(np.flatnonzero(told)) != sorted(PRIORITIES):
