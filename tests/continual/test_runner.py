@@ -83,6 +83,21 @@ def test_the_joint_model_trains_on_the_tasks_of_all_stages(model: Path, tmp_path
     assert len(joint) == 4
 
 
+def test_a_run_that_was_trained_in_another_order_is_not_read_as_this_one(
+    model: Path, tmp_path: Path
+) -> None:
+    journey = journey_of(tmp_path / "r", model)
+    go(journey)
+    file = journey.path / CONFIG
+    text = file.read_text()
+    file.write_text(text.replace("task_order: null", "task_order: [late, early]"))
+    assert file.read_text() != text
+    with pytest.raises(
+        BadContinual, match=r"another order: it has stages/00-early where .* 00-late"
+    ):
+        open_journey(journey.path)
+
+
 def met_in(journey: Journey, stage: Stage) -> set[TaskKey]:
     """The tasks that a stage's training attempted."""
     folder = journey.run(stage)

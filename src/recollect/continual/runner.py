@@ -116,7 +116,25 @@ def open_journey(path: Path) -> Journey:
         )
     config = load_config(path / CONFIG).config
     environment = load_environment(config.environment.name, **config.environment.options)
-    return Journey(path, config, domain_order(config, environment))
+    journey = Journey(path, config, domain_order(config, environment))
+    _check_order(journey)
+    return journey
+
+
+def _check_order(journey: Journey) -> None:
+    """Refuse a run that was trained in another order: its examinations have numbers, no names."""
+    for stage in journey.stages:
+        if stage.kind != "stage":
+            continue
+        there = sorted(
+            path.name for path in journey.run(stage).path.parent.glob(f"{stage.number:02d}-*")
+        )
+        if there and there != [stage.name]:
+            raise BadContinual(
+                f"{journey.path} was trained in another order: it has stages/{there[0]} where its "
+                f"settings have {stage.name}",
+                f"Set continual.task_order in its {CONFIG} to the order of its folders in stages/.",
+            )
 
 
 def travel(
